@@ -60,4 +60,13 @@ def pairs(found: "Translation") -> str:
 
 def to_json(found: "Translation") -> str:
     """A translation as one line of JSON."""
-    return json.dumps(asdict(found), ensure_ascii=False)
+    return json.dumps(_document(found), ensure_ascii=False)
+
+
+def _document(found: "Translation") -> Dict[str, Any]:
+    """A translation as plain data; the terms of a glossary only where there are some."""
+    document = asdict(replace(found, alternatives=[], terms=[]))
+    document["alternatives"] = [_document(other) for other in found.alternatives]
+    terms = [term._asdict() for term in found.terms]
+    del document["terms"]
+    return {**document, "terms": terms} if terms else document

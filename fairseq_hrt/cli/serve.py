@@ -43,6 +43,17 @@ def build_parser() -> argparse.ArgumentParser:
         help="decoding option of a system; repeatable",
     )
     parser.add_argument(
+        "--glossary",
+        action="append",
+        dest="glossaries",
+        default=[],
+        metavar="[NAME:]FILE",
+        help=(
+            "given translations, a term, a tab and its translation in each line, of a system or of"
+            " all; requests may add terms; repeatable"
+        ),
+    )
+    parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
     )
     add_numbers(parser, ("--port", 8080, "port"))
@@ -58,6 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
         ("max-characters", "characters of all texts of a request"),
         ("max-texts", "texts of a request"),
         ("max-alternatives", "other translations of a text"),
+        ("max-terms", "terms of a request's glossary"),
         ("max-sentences", "sentences of a request"),
         ("max-queue", "sentences that may wait; beyond it requests are answered with 429"),
         (
@@ -101,7 +113,8 @@ def run(options: argparse.Namespace) -> None:
         ValueError: an option does not exist, is given twice or has a bad value; or the extra is not
             installed.
     """
-    from ..native.server.settings import Settings, parse_option, parse_served
+    from ..native.server.settings import Settings, parse_glossary, parse_option, parse_served
+    from ..native.text.glossary import Glossary
 
     if not 0 <= options.port <= 65535:
         raise ValueError(f"--port {options.port}: give a port from 0 to 65535; 0 takes a free one")
@@ -125,7 +138,14 @@ def run(options: argparse.Namespace) -> None:
         read_settings([f"{option}={value}" for system, option, value in chosen if system == name])
     if options.allow_hosts is not None:
         fields["allow_hosts"] = tuple(options.allow_hosts)
-    settings = Settings(**{**fields, "systems": systems, "options": chosen})
+    names = [name for name, _ in systems]
+    glossaries = tuple(parse_glossary(text, names) for text in options.glossaries)
+    for _, file in glossaries:
+        # A worker would find the same fault, later.
+        Glossary.read(file)
+    settings = Settings(
+        **{**fields, "systems": systems, "options": chosen, "glossaries": glossaries}
+    )
     try:
         from ..native.server.process import serve
     except ImportError as error:

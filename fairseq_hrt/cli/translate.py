@@ -27,6 +27,7 @@ the other hypotheses.
 
 import argparse
 import gzip
+import logging
 import os
 import sys
 from functools import partial
@@ -50,6 +51,7 @@ from .settings import (
 )
 from .unknown import UnknownWords
 
+logger = logging.getLogger(__name__)
 # Batches read at a time; their sentences are sorted by length.
 BATCHES = 32
 # Takes input lines, undecoded, and their output.
@@ -97,6 +99,12 @@ def build_parser() -> argparse.ArgumentParser:
             "behind each translation a tab and its alignment as fairseq prints it: pairs of"
             " subwords, SOURCE-TARGET from 0; for models that write from left to right"
         ),
+    )
+    parser.add_argument(
+        "--glossary",
+        type=Path,
+        metavar="FILE",
+        help="given translations: a term, a tab and its translation in each line",
     )
     parser.add_argument(
         "--split-sentences",
@@ -172,13 +180,19 @@ def run(options: argparse.Namespace) -> None:
     with Doing("loading the model", visible=not options.quiet):
         model = from_pretrained(
             options.bundle, device=options.device, engine=options.engine, threads=options.threads,
-            use_shortlist=options.shortlist,
+            use_shortlist=options.shortlist, glossary=options.glossary,
             **settings,
         )  # fmt: skip
     if options.resume:
         resume_jobs(model, jobs, options)
     else:
         translate_jobs(model, jobs, options)
+    if options.glossary is not None and not model.terms_found:
+        logger.warning(
+            "%s: none of its terms was found; a line is a term of %s, a tab and its translation",
+            options.glossary,
+            model.bundle.source_lang,
+        )
     if not options.quiet:
         tell_engine(model)
 
@@ -195,6 +209,8 @@ def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) ->
     identity.update(
         {name: True for name in ("alignments", "split_sentences") if getattr(options, name)}
     )
+    if options.glossary is not None:
+        identity["glossary"] = model.glossary.identity()
     outputs = [ResumableOutput(cast(Path, job.target), identity) for job in jobs]
     for job, output in zip(jobs, outputs):
         with output, input_lines(job.source) as lines:

@@ -479,7 +479,48 @@ def test_the_page_in_a_browser(bundles, browser):
             browser.run(slide, step)
             assert browser.run(hidden) == sum(one > step for one in found.token_steps)
         browser.run("document.getElementById('alternatives').click()")
-        browser.until(f"{articles}[0].querySelectorAll('.alternatives li').length === 3")
+        # Of other translations those are shown that are whole sentences, or a word that there are
+        # none.
+        scores = "[...document.querySelectorAll('article .facts')].map((one) => one.textContent)"
+        browser.until(f"{scores}.some((one) => one.startsWith('Score '))")
+        others = [
+            ("Ein Hund rennt.", -0.4), ("Ein", -0.3), ("Ein Hund", -0.3), ("Der Hund läuft!", -0.9),
+            ("ein Hund läuft !", -0.4), ("Hund. Hund. Hund. Hund. Hund. Hund. Hund.", -0.4),
+        ]  # fmt: skip
+        sentence = {
+            "text": "Ein Hund läuft.",
+            "score": -0.3,
+            "alternatives": [{"text": text, "score": score} for text, score in others],
+        }
+        shown_ones = "return wholeSentences(arguments[0]).map((one) => one.text)"
+        assert browser.run(shown_ones, sentence) == ["Ein Hund rennt."]
+        # What is given stands in the translation; a line that cannot be read is named.
+        write = (
+            "const field = document.getElementById('glossary'); field.value = arguments[0];"
+            " field.dispatchEvent(new Event('input'))"
+        )
+        browser.run(write, "\na b = Xyz")
+        browser.until(
+            f"{articles}.length === 2 && document.querySelectorAll('.terms').length === 2"
+        )
+        assert "Xyz" in browser.run(f"return {shown}[1]")
+        assert browser.run("return document.querySelector('.terms').textContent") == (
+            "From the glossary: a b → Xyz"
+        )
+        for wrong, message in (
+            ("a = x\nb", "Glossary, line 2: write term = translation."),
+            ("a = x\na = y", "glossary, line 2: 'a' has the translation 'x' in line 1"),
+        ):
+            browser.run(write, wrong)
+            browser.until(
+                f"document.querySelector('#status.error')?.textContent.includes("
+                f"{json.dumps(message)})"
+            )
+        # The browser logs what the server refuses.
+        log = browser.send("POST", "/se/log", type="browser")
+        assert len(log) == 2 and all("status of 400" in one["message"] for one in log)
+        browser.run(write, "")
+        browser.until(f"{articles}.length === 2 && !document.querySelector('.terms')")
         browser.run("document.getElementById('watch').click()")
         browser.until(f"{articles}[0].querySelectorAll('li.open').length")
         browser.resize(375)
@@ -586,8 +627,8 @@ def test_the_page_at_first_sight(bundles, browser, tmp_path):
         )
         browser.run(write, "ZEBRA YAK")
         browser.until("document.querySelector('.unknown')")
-        assert browser.run("return document.querySelector('.unknown').textContent").endswith(
-            "these words: ZEBRA, YAK"
+        assert "them: ZEBRA, YAK. They" in browser.run(
+            "return document.querySelector('.unknown').textContent"
         )
         browser.run(choose, "auto")
         browser.run(write, "Dieser Satz ist ganz sicher auf Deutsch geschrieben.")

@@ -4,6 +4,7 @@ import os
 import threading
 from typing import Any, Dict, List, Optional, Sequence, Union
 
+from ..text.glossary import Glossary
 from .batching import Batcher, QueueFull
 from .translation import PreparedLine, join_pieces, require_lines
 
@@ -26,12 +27,19 @@ class AsyncTranslation:
         self._process = os.getpid()
 
     async def translate(
-        self, lines: Union[str, Sequence[str]], *, details: bool = False, **decoding: Any
+        self,
+        lines: Union[str, Sequence[str]],
+        *,
+        details: bool = False,
+        glossary: Optional[Glossary] = None,
+        **decoding: Any,
     ) -> Any:
         """See :meth:`.translator.Translator.translate_async`."""
         rows = [lines] if isinstance(lines, str) else list(lines)
         require_lines(rows)
-        options = {name: _text(value) for name, value in decoding.items()}
+        options: Dict[str, Any] = {name: _text(value) for name, value in decoding.items()}
+        if glossary is not None:
+            options["glossary"] = glossary
         found = await self._queue().submit(rows, **options) if rows else []
         results: List[Any] = found if details else [one.text for one in found]
         return results[0] if isinstance(lines, str) else results

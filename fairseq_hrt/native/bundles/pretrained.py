@@ -10,6 +10,7 @@ from ..options.schema import ENGINES
 from ..options.values import UnsupportedOption
 from ..plugin import plugin
 from ..runtime.library import LibraryUnavailable
+from ..text.glossary import GivenGlossary, Glossary
 from .bundle import Bundle, load_bundle
 from .decoder import Decoder
 from .native_decoder import NativeDecoder
@@ -27,6 +28,7 @@ def from_pretrained(
     engine: str = "auto",
     threads: Optional[int] = None,
     use_shortlist: bool = False,
+    glossary: GivenGlossary = None,
     **decoding: Any,
 ) -> Translator:
     """Loads a bundle, made by ``fairseq-hrt bundle``, ready to translate.
@@ -40,6 +42,8 @@ def from_pretrained(
             supports the options; else PyTorch.
         threads: of the engine; None: its default.
         use_shortlist: write only words of the bundle's shortlist; native engine only.
+        glossary: given translations of terms: the path of a file with a term, a tab and its
+            translation in each line, or a dictionary; see :class:`~..text.glossary.Glossary`.
         decoding: options of ``fairseq-generate`` by their names, e.g. ``beam=1`` or
             ``hrt_decode_chunk=3``; they override the bundle's.
 
@@ -51,7 +55,7 @@ def from_pretrained(
         raise ValueError(f"engine {engine!r} is unknown: choose one of {', '.join(ENGINES)}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads={threads}: give at least 1")
-    folder = Path(path)
+    folder, glossary = Path(path), Glossary.of(glossary)
     if engine == "native" and device not in (None, "cpu"):
         raise ValueError(
             f"device {device!r}: the native engine decodes on the CPU; use engine='torch'"
@@ -69,15 +73,15 @@ def from_pretrained(
                 "a shortlist needs the native engine: give engine='native', or leave it out"
             )
         # Read again, with fairseq's checks of the task and the options.
-        return Translator(load_bundle(folder), with_torch(), **decoding)
+        return Translator(load_bundle(folder), with_torch(), glossary=glossary, **decoding)
     # PyTorch can take over only if there is a checkpoint and fairseq is installed.
     takes_over = bundle.models and importlib.util.find_spec("fairseq") is not None
     fallback = with_torch if takes_over and engine != "native" else None
     try:
         decoder = NativeDecoder.of_bundle(bundle, threads=threads, use_shortlist=use_shortlist)
-        return Translator(bundle, decoder, fallback=fallback, **decoding)
+        return Translator(bundle, decoder, fallback=fallback, glossary=glossary, **decoding)
     except (UnsupportedOption, LibraryUnavailable) as error:
         if fallback is None or use_shortlist:
             raise
         logger.warning("%s (PyTorch takes over)", printable(str(error)))
-        return Translator(load_bundle(folder), with_torch(), **decoding)
+        return Translator(load_bundle(folder), with_torch(), glossary=glossary, **decoding)

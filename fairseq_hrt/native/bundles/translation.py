@@ -1,10 +1,12 @@
 """What translators of either engine take and return: lines and translations."""
 
 from dataclasses import dataclass, field
-from typing import Iterator, List, Optional, Sequence, Union
+from typing import Iterator, List, Optional, Sequence, Tuple, Union
 
+from ..text.given_terms import GivenTerm
 from ..text.pipeline import TextPipeline
 from ..text.unknown_symbols import Symbol
+from ..text.word_alignment import locate
 
 # Most source subwords that are translated in one piece; longer lines are split. Training corpora
 # have no longer sentences.
@@ -23,15 +25,22 @@ class PreparedLine:
         words: the subwords of the line, or of the piece.
         start: how many subwords of the line precede them.
         symbols: symbols of the line that the model lacks, which are not among the subwords.
+        span: the characters of the line that the piece has; None: all.
     """
 
     text: str
     words: Sequence[str]
     start: int = 0
     symbols: Sequence[Symbol] = ()
+    span: Optional[Tuple[int, int]] = None
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @property
+    def own_text(self) -> str:
+        """The raw text of the piece."""
+        return self.text if self.span is None else self.text[slice(*self.span)]
 
     @classmethod
     def pieces(cls, line: "Line", pipeline: TextPipeline, longest: int) -> "List[PreparedLine]":
@@ -45,6 +54,7 @@ class PreparedLine:
             return [whole]
         first = pipeline.prefix_length
         prefix, step = whole.words[:first], max(longest - first, 1)
+        places = [start for start, _ in locate(whole.text, whole.words)]
         return [
             cls(
                 whole.text,
@@ -56,6 +66,10 @@ class PreparedLine:
                     # One behind the last subword belongs to the last piece.
                     if place <= min(symbol.place, len(whole) - 1) < place + step
                 ],
+                (
+                    places[place] if place > first else 0,
+                    places[place + step] if place + step < len(whole) else len(whole.text),
+                ),
             )
             for place in range(first, len(whole), step)
         ]
@@ -91,6 +105,7 @@ class Translation:
         alignment: with ``replace_unk`` or ``print_alignment``, the source subword (from 0) of each
             token.
         alternatives: further hypotheses, best first (``nbest``).
+        terms: the terms of a glossary that the text holds, in its order.
     """
 
     text: str
@@ -102,6 +117,7 @@ class Translation:
     token_steps: List[int] = field(default_factory=list)
     alignment: List[int] = field(default_factory=list)
     alternatives: List["Translation"] = field(default_factory=list)
+    terms: List[GivenTerm] = field(default_factory=list)
 
 
 def checked_batch_size(size: int) -> int:
@@ -162,8 +178,13 @@ def join_pieces(line: Line, pieces: Sequence[Sequence[Translation]]) -> Translat
         return first
     parts = [best[0] for best in pieces]
     scores = [part.score for part in parts if part.score is not None]
+    text, terms = "", []
+    for part in parts:
+        if part.text:
+            text += f" {part.text}" if text else part.text
+            terms += [one.moved(len(text) - len(part.text)) for one in part.terms]
     return Translation(
-        text=" ".join(part.text for part in parts if part.text),
+        text=text,
         source=raw_text(line),
         tokens=[token for part in parts for token in part.tokens],
         score=sum(scores) / len(scores) if len(scores) == len(parts) else None,
@@ -171,4 +192,5 @@ def join_pieces(line: Line, pieces: Sequence[Sequence[Translation]]) -> Translat
         steps=sum(part.steps for part in parts),
         token_steps=[step for part in parts for step in part.token_steps],
         alignment=[place for part in parts for place in part.alignment],
+        terms=terms,
     )

@@ -10,14 +10,28 @@ import logging
 import threading
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from ..decoding import Hypothesis
 from ..io.escaping import printable
 from ..options.values import UnsupportedOption
+from ..text.given_terms import GivenTerm, with_terms
+from ..text.glossary import GivenGlossary, Glossary, Term
 from ..text.pipeline import TextPipeline
 from ..text.replacement import mostly_unknown, read_lexicon, unknown_words, with_words
-from ..text.unknown_symbols import UnknownSymbols, with_symbols
+from ..text.unknown_symbols import UnknownSymbols, all_links, with_symbols
 from .asynchronous import AsyncTranslation
 from .bundle import Bundle
 from .decoder import Decoder, Wanted, Watch
@@ -36,6 +50,18 @@ from .translation import (
 )
 
 logger = logging.getLogger(__name__)
+# Translations of terms alone that are kept.
+_MOST_ALONE = 10_000
+
+
+class PieceTerms(NamedTuple):
+    """The terms of a piece of a line: where they are, and their translations alone."""
+
+    found: Sequence[Term] = ()
+    alone: Sequence[str] = ()
+
+
+NO_TERMS = PieceTerms()
 
 
 class Translator:
@@ -46,10 +72,13 @@ class Translator:
         decoder: its model on an engine.
         fallback: makes the decoder that takes over for options that ``decoder`` does not support;
             None: such options are refused.
+        glossary: of all calls that are given no other one; see :meth:`translate`.
         decoding: options of ``fairseq-generate`` by their names; they override the bundle's.
 
     Attributes:
         defaults: the options of a call that gives none.
+        glossary: that of a call that gives none; None: there is none.
+        terms_found: how many terms of glossaries were found so far.
         source, target: the dictionaries.
 
     Raises:
@@ -63,9 +92,11 @@ class Translator:
         decoder: Decoder,
         *,
         fallback: Optional[Callable[[], Decoder]] = None,
+        glossary: GivenGlossary = None,
         **decoding: Any,
     ) -> None:
         self.bundle, self.decoder = bundle, decoder
+        self.glossary, self.terms_found = Glossary.of(glossary), 0
         self.pipeline = bundle.pipeline()
         self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
         self.source, self.target = bundle.dictionaries()
@@ -73,6 +104,8 @@ class Translator:
         self._fallback = fallback
         self._other: Optional[Decoder] = None
         self._lock = threading.Lock()
+        # {(term, decoding options): its translation alone}
+        self._alone: Dict[Tuple[str, Tuple[Tuple[str, str], ...]], str] = {}
         options, lexicon = self._chosen({})
         wanted = Wanted(32, alignments=lexicon is not None)
         prepared = decoder.prepare(options, wanted, frozenset(decoding))
@@ -97,6 +130,7 @@ class Translator:
         progress: Optional[Callable[[int, int], None]] = None,
         cancelled: Optional[Callable[[], bool]] = None,
         given: Optional[FrozenSet[str]] = None,
+        glossary: GivenGlossary = None,
         **decoding: Any,
     ) -> Any:
         """Translates raw lines; returns as many translations, in the same order.
@@ -112,6 +146,8 @@ class Translator:
             progress, cancelled: see :class:`~.decoder.Watch`.
             given: names of the options in ``decoding`` that must have an effect; the others get
                 their defaults if they have none, as the bundle's own do. None: all of them.
+            glossary: given translations of terms: a :class:`~..text.glossary.Glossary`, a
+                dictionary, or the path of a file; None: the translator's own.
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
@@ -131,13 +167,21 @@ class Translator:
         )
         decoder, prepared = self._prepared(options, wanted, decoding, given)
         pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
-        if not aligned and any(piece.symbols for own in pieces for piece in own):
+        terms = self._terms(
+            pieces,
+            Glossary.of(glossary) or self.glossary,
+            options,
+            lambda texts: decoder.decode(prepared, texts, wanted, Watch(cancelled=cancelled)),
+        )
+        if not aligned and (
+            any(own.found for own in terms) or any(piece.symbols for own in pieces for piece in own)
+        ):
             prepared = self._aligned(decoder, prepared, options, wanted, decoding, given)
         found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
         results: List[Any] = []
         place = 0
         for line, own in zip(rows, pieces):
-            best = found[place : place + len(own)]
+            best, line_terms = found[place : place + len(own)], terms[place : place + len(own)]
             place += len(own)
             if not own:
                 # Nothing but symbols, or nothing at all.
@@ -146,22 +190,27 @@ class Translator:
                 continue
             if not details:
                 texts = [
-                    self._text(hypotheses[0], piece, lexicon)
-                    for piece, hypotheses in zip(own, best)
+                    self._text(hypotheses[0], piece, lexicon, own_terms)[0]
+                    for piece, hypotheses, own_terms in zip(own, best, line_terms)
                 ]
                 results.append(
                     texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
                 )
                 continue
             translations = [
-                [self._translation(piece, one, lexicon, aligned) for one in hypotheses]
-                for piece, hypotheses in zip(own, best)
+                [self._translation(piece, one, lexicon, own_terms, aligned) for one in hypotheses]
+                for piece, hypotheses, own_terms in zip(own, best, line_terms)
             ]
             results.append(join_pieces(raw_text(line), translations))
         return results[0] if single else results
 
     async def translate_async(
-        self, lines: Union[str, Sequence[str]], *, details: bool = False, **decoding: Any
+        self,
+        lines: Union[str, Sequence[str]],
+        *,
+        details: bool = False,
+        glossary: GivenGlossary = None,
+        **decoding: Any,
     ) -> Any:
         """:meth:`translate` for asyncio: the event loop runs while lines are decoded, in a
         thread, together with those of other calls that have the same options.
@@ -171,14 +220,17 @@ class Translator:
 
         Args:
             lines: raw text; a single string is one line.
-            details, decoding: see :meth:`translate`.
+            details, glossary, decoding: see :meth:`translate`. Calls with glossaries of their own
+                are not decoded together unless they give the same object.
 
         Raises:
             ValueError: an option that the task does not have or refuses.
             TypeError: a line is not a text.
             QueueFull: thousands of lines wait already.
         """
-        return await self._asynchronous.translate(lines, details=details, **decoding)
+        return await self._asynchronous.translate(
+            lines, details=details, glossary=Glossary.of(glossary), **decoding
+        )
 
     @cached_property
     def _asynchronous(self) -> AsyncTranslation:
@@ -382,6 +434,36 @@ class Translator:
         eos = self.source.eos
         return pieces, [[*self.source.ids(one.words), eos] for own in pieces for one in own]
 
+    def _terms(
+        self,
+        pieces: Sequence[Sequence[PreparedLine]],
+        glossary: Optional[Glossary],
+        options: Mapping[str, str],
+        decode: Callable[[List[List[int]]], List[List[Hypothesis]]],
+    ) -> List[PieceTerms]:
+        """The terms of each of all pieces, with the model's translations of the terms alone, which
+        are kept for later calls."""
+        flat = [piece for own in pieces for piece in own]
+        if glossary is None:
+            return [NO_TERMS] * len(flat)
+        found = [glossary.find(piece.own_text) for piece in flat]
+        self.terms_found += sum(map(len, found))
+        names = [
+            [piece.own_text[one.start : one.end] for one in own] for piece, own in zip(flat, found)
+        ]
+        way, kept = tuple(sorted(options.items())), self._alone
+        if len(kept) > _MOST_ALONE:
+            self._alone = kept = {}
+        new = sorted({name for own in names for name in own if (name, way) not in kept})
+        cut, _ = self._cut(new, self._longest)
+        first = [own[0] for own in cut if own]
+        translated = iter(decode([[*self.source.ids(one.words), self.source.eos] for one in first]))
+        for name, own in zip(new, cut):
+            kept[name, way] = self._text(next(translated)[0], own[0], None)[0] if own else ""
+        return [
+            PieceTerms(own, [kept[name, way] for name in texts]) for own, texts in zip(found, names)
+        ]
+
     def _symbols(self, hypothesis: Hypothesis) -> List[str]:
         words = self.target.words
         return [words[token] for token in hypothesis.tokens]
@@ -404,32 +486,44 @@ class Translator:
         )
 
     def _text(
-        self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]
-    ) -> str:
-        """The raw text of a hypothesis, with the symbols of its source that the model lacks."""
+        self,
+        hypothesis: Hypothesis,
+        piece: PreparedLine,
+        lexicon: Optional[Mapping[str, str]],
+        terms: PieceTerms = NO_TERMS,
+    ) -> Tuple[str, List[GivenTerm]]:
+        """The raw text of a hypothesis, with the symbols of its source that the model lacks and the
+        given translations of its terms; and these."""
         end = self.target.words[self.target.eos]
         symbols = self._written(hypothesis, piece, lexicon)
         text = self.pipeline.text(" ".join([symbol for symbol in symbols if symbol != end]))
-        if not piece.symbols:
-            return text
-        return with_symbols(
-            text,
-            self._symbols(hypothesis),
-            hypothesis.alignment,
-            piece.symbols,
-            piece.words,
-            self.pipeline.prefix_length,
-        )
+        if piece.symbols:
+            text = with_symbols(
+                text,
+                self._symbols(hypothesis),
+                hypothesis.alignment,
+                piece.symbols,
+                piece.words,
+                self.pipeline.prefix_length,
+            )
+        if not terms.found:
+            return text, []
+        source, tokens = piece.own_text, self._symbols(hypothesis)
+        found = all_links(source, piece.words, text, tokens, hypothesis.alignment)
+        text, given = with_terms(source, text, found, terms.found, terms.alone)
+        return text, [one.moved(0, piece.span[0] if piece.span else 0) for one in given]
 
     def _translation(
         self,
         piece: PreparedLine,
         hypothesis: Hypothesis,
         lexicon: Optional[Mapping[str, str]],
+        terms: PieceTerms,
         aligned: bool,
     ) -> Translation:
+        text, given = self._text(hypothesis, piece, lexicon, terms)
         return Translation(
-            text=self._text(hypothesis, piece, lexicon),
+            text=text,
             source=piece.text,
             tokens=self._symbols(hypothesis),
             score=hypothesis.score,
@@ -438,6 +532,7 @@ class Translator:
             token_steps=list(hypothesis.token_steps),
             # Not where only the symbols of another line needed it.
             alignment=[place + piece.start for place in hypothesis.alignment if aligned],
+            terms=given,
         )
 
 

@@ -3,6 +3,7 @@
 from typing import Any, Dict, List
 
 from .. import __version__
+from ..text.glossary import LONGEST
 from .requests import DECODING, FORMATS, KEPT
 from .settings import Settings
 
@@ -105,6 +106,12 @@ def _translation_request(
                 "type": "string",
                 "enum": [KEPT],
                 "description": "what of plain text is kept as it is; html always is",
+            },
+            "glossary": {
+                "type": "object",
+                "additionalProperties": {"type": "string", "maxLength": LONGEST},
+                "maxProperties": settings.max_terms,
+                "description": "terms and their translations; a form has lines of both, with a tab",
             },
             "alternatives": {
                 "type": "integer",

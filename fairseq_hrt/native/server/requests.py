@@ -14,13 +14,14 @@ from python_multipart.multipart import create_form_parser
 from ..families import FAMILIES
 from ..options.conditions import did_you_mean
 from ..options.values import KINDS, SCHEMA
+from ..text.glossary import Glossary
 from .errors import RequestError, invalid
 from .settings import Settings
 
 FORMATS = ("text", "html")
 # The fields of LibreTranslate's interface (its own page sends a secret), and ours.
 COMPATIBLE = ("q", "source", "target", "format", "alternatives", "api_key", "secret")
-OWN = ("keep", "system")
+OWN = ("keep", "system", "glossary")
 # Of /v1/translate alone.
 DETAILED = ("graph", "options")
 _FORM = "application/x-www-form-urlencoded"
@@ -94,6 +95,7 @@ class TranslationRequest:
         system: name of one, or None for the first that fits.
         graph: whether the graphs of the translations are asked for.
         keep: whether placeholders of plain text are kept.
+        glossary: given translations of terms.
     """
 
     texts: Tuple[str, ...]
@@ -105,6 +107,7 @@ class TranslationRequest:
     system: Optional[str] = None
     graph: bool = False
     keep: bool = False
+    glossary: Optional[Glossary] = None
 
 
 def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
@@ -250,7 +253,25 @@ def translation_request(
         system=system,
         graph=graph,
         keep=keep == KEPT,
+        glossary=_glossary(fields.get("glossary"), settings),
     )
+
+
+def _glossary(given: Any, settings: Settings) -> Optional[Glossary]:
+    """The glossary of a request: an object of terms and translations or, in a form, the lines of
+    a file."""
+    if given is None or given == "" or given == {}:
+        return None
+    if not isinstance(given, (str, dict)):
+        raise invalid("glossary must be an object of terms and their translations")
+    count = len(given) if isinstance(given, dict) else given.count("\n") + 1
+    if count > settings.max_terms:
+        raise invalid(f"glossary ({count}) exceeds term limit ({settings.max_terms})")
+    try:
+        return Glossary(given) if isinstance(given, dict) else Glossary.parse(given)
+    except ValueError as error:
+        text = str(error)
+        raise invalid(text if isinstance(given, str) else f"glossary: {text}") from None
 
 
 def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:

@@ -257,6 +257,11 @@ class Server:
         )
         if any(text.aligned for text in texts):
             options = {**options, **ALIGNED}
+        glossary = system.glossary
+        if wanted.glossary is not None:
+            glossary = wanted.glossary.over(glossary)
+        if glossary is not None:
+            options = {**options, "glossary": glossary}
         sentences = [sentence for text in texts for sentence in text.sentences]
         if len(sentences) > limit:
             raise invalid(f"request ({len(sentences)}) exceeds sentence limit ({limit})")
@@ -306,6 +311,10 @@ def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
         "token_steps": translation.token_steps,
         "steps": translation.steps,
         "unknown": system.translator.unknown_words(translation.source),
+        "terms": [
+            {name: getattr(term, name) for name in ("source", "text", "start", "end")}
+            for term in getattr(translation, "terms", ())
+        ],
         "alternatives": [
             {"text": other.text, "score": _finite(other.score)}
             for other in translation.alternatives

@@ -17,6 +17,8 @@ class Settings:
         systems: (name, folder of the bundle) of each system, the default first.
         options: (name of a system, option, value): how that one decodes; they override
             its bundle's.
+        glossaries: (name of a system, file) of default glossaries; the name is empty for that of
+            all systems without one of their own.
         engine: ``auto``, ``torch`` or ``native``, see :func:`fairseq_hrt.from_pretrained`.
         threads: of each worker's decoders.
         shortlist: whether sentences choose among the words of their bundle's shortlist only.
@@ -25,6 +27,7 @@ class Settings:
         max_texts: texts of a request.
         max_sentences: sentences of a request, when its texts have been split.
         max_alternatives: other translations of a text.
+        max_terms: terms of the glossary of a request.
         max_queue: sentences that wait; requests beyond it are answered with 429.
         max_connections: open ones of each worker. With as many, idle ones make room; where all are
             busy, requests are answered with 503.
@@ -39,6 +42,7 @@ class Settings:
 
     systems: Tuple[Tuple[str, Path], ...]
     options: Tuple[Tuple[str, str, str], ...] = ()
+    glossaries: Tuple[Tuple[str, Path], ...] = ()
     engine: str = "auto"
     threads: int = 1
     shortlist: bool = False
@@ -47,6 +51,7 @@ class Settings:
     max_texts: int = 128
     max_sentences: int = 1024
     max_alternatives: int = 5
+    max_terms: int = 1000
     max_queue: int = 4096
     max_connections: int = 1000
     max_batch: int = 32
@@ -59,7 +64,7 @@ class Settings:
     def __post_init__(self) -> None:
         positive = (
             "threads", "max_body", "max_characters", "max_texts", "max_sentences", "max_queue",
-            "max_connections", "max_batch", "time_limit",
+            "max_terms", "max_connections", "max_batch", "time_limit",
         )  # fmt: skip
         for name in positive:
             # Not "<= 0": no comparison with nan is true.
@@ -93,9 +98,26 @@ class Settings:
                     f"--set {name}:{option}: there is no such system; there are: {', '.join(names)}"
                 )
 
+        _check_glossaries(self.glossaries)
+
+    def glossary_of(self, name: str) -> Optional[Path]:
+        """The file of a system's default glossary; None: it has none."""
+        files = dict(self.glossaries)
+        return files.get(name, files.get(""))
+
     def options_of(self, name: str) -> Dict[str, str]:
         """Decoding options of a system."""
         return {option: value for system, option, value in self.options if system == name}
+
+
+def _check_glossaries(glossaries: Iterable[Tuple[str, Path]]) -> None:
+    files: Dict[str, Path] = {}
+    for name, file in glossaries:
+        if files.setdefault(name, file) != file:
+            whose = f" of {name}" if name else ""
+            raise ValueError(
+                f"--glossary: two files{whose}, {files[name]} and {file}: put their terms into one"
+            )
 
 
 def _check_hosts(hosts: Iterable[str]) -> None:
@@ -119,6 +141,12 @@ def parse_served(text: str) -> Tuple[str, Path]:
     if not name.strip() or not folder:
         raise ValueError(f"system {text!r}: write BUNDLE or NAME=BUNDLE")
     return name.strip(), Path(folder)
+
+
+def parse_glossary(text: str, names: Iterable[str]) -> Tuple[str, Path]:
+    """``NAME:FILE``, if there is a system of this name, or ``FILE``."""
+    name, sign, file = text.partition(":")
+    return (name, Path(file)) if sign and name in names else ("", Path(text))
 
 
 def parse_option(text: str) -> Tuple[str, str, str]:

@@ -12,6 +12,7 @@ from ..families import family_of_task
 from ..io.escaping import printable
 from ..options.values import SCHEMA, DecodingOptions, UnsupportedOption
 from ..runtime.library import LibraryUnavailable
+from ..text.glossary import Glossary
 from .errors import RequestError, invalid
 from .metrics import Metrics
 from .requests import TranslationRequest, unsupported_language
@@ -47,6 +48,7 @@ class ServedSystem:
         alternatives: whether it finds several translations of a sentence.
         aligned: whether it finds the source subword of each of a translation.
         options: how it decodes, where that is not the bundle's way.
+        glossary: its default one.
     """
 
     name: str
@@ -56,6 +58,7 @@ class ServedSystem:
     alternatives: bool = True
     aligned: bool = False
     options: Dict[str, str] = field(default_factory=dict)
+    glossary: Optional[Glossary] = None
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
         """See :meth:`..bundles.batching.Batcher.submit`.
@@ -102,6 +105,7 @@ def load_served(
     Raises:
         ValueError: no bundle, or one that cannot be loaded.
     """
+    glossary = Glossary.of(settings.glossary_of(name))
     translator = load(folder, settings)
     bundle = translator.bundle
     own = settings.options_of(name)
@@ -110,7 +114,9 @@ def load_served(
 
     def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
         # The system's own options must not stand in the way of what a request asks for.
-        asked = {name: value for name, value in options.items() if name != "graph"}
+        asked = {
+            name: value for name, value in options.items() if name not in ("graph", "glossary")
+        }
         # The buffers of a decoder grow with sentences, beam and length.
         more = {**usual, **asked}
         share = _beam(usual) * _longest(usual) / (_beam(more) * _longest(more))
@@ -123,6 +129,8 @@ def load_served(
         )
         if options.get("graph", False):
             return translator.graphs(list(pieces), **common)
+        if "glossary" in options:
+            common["glossary"] = options["glossary"]
         found: List[Any] = []
         for start in range(0, len(pieces), size * settings.threads):
             taken = list(pieces[start : start + size * settings.threads])
@@ -159,6 +167,7 @@ def load_served(
         # and do nothing.
         bool(getattr(_tried(translator, own, ALIGNED), "alignment", ())),
         own,
+        glossary,
     )
     logger.info(
         "%s: %s to %s, ready (%s)",

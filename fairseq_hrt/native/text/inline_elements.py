@@ -60,6 +60,22 @@ def write_marks(
     return "".join(writer.parts)
 
 
+def mark_places(
+    root: Mark, text: str, translation: str, found: Sequence[Link]
+) -> Tuple[Words, List[Tuple[int, int]]]:
+    """The words of a translation, and for each mark directly inside ``root`` its stretch of them:
+    (first word, end); empty where no word belongs to the mark. Stretches do not overlap. Words of
+    the text may be in a mark in part, those of the translation are whole.
+
+    Args:
+        root, text, translation, found: see :func:`write_marks`.
+    """
+    source, target = Words(text).cut(_boundaries(root))[0], Words(translation)
+    layout = _Layout(source, target, origins(source, target, found))
+    placed = sorted(layout.inside(root, 0, len(target)), key=lambda entry: entry[2])
+    return target, [(start, end) for start, end, _, _ in placed]
+
+
 def _boundaries(mark: Mark) -> Iterator[int]:
     for one in mark.inside:
         yield from (one.start, one.end, *_boundaries(one))

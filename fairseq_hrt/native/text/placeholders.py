@@ -14,13 +14,18 @@ _PLACEHOLDER = re.compile(
 )
 
 
+def placeholders(text: str) -> Iterator[Tuple[int, int]]:
+    """Yields the spans of the placeholders of a text."""
+    return (found.span() for found in _PLACEHOLDER.finditer(text))
+
+
 def without_placeholders(text: str) -> Iterator[Tuple[str, bool]]:
     """Yields the pieces of a text as (piece, whether it is a placeholder)."""
     place = 0
-    for found in _PLACEHOLDER.finditer(text):
-        if place < found.start():
-            yield text[place : found.start()], False
-        yield found[0], True
-        place = found.end()
+    for start, end in placeholders(text):
+        if place < start:
+            yield text[place:start], False
+        yield text[start:end], True
+        place = end
     if place < len(text):
         yield text[place:], False

@@ -1,12 +1,13 @@
 """Splits a text into the sentences that are translated, and joins their translations."""
 
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
+from .given_terms import links_with_terms, without_terms
 from .html_text import MarkedUpText
 from .passages import Document
 from .sentences import Segments, split
-from .unknown_symbols import symbols
-from .word_alignment import Link, links
+from .unknown_symbols import all_links
+from .word_alignment import Link
 
 
 class DecodedText:
@@ -70,37 +71,15 @@ class DecodedText:
         source = target = len(segments.gaps[0])
         for sentence, one, gap in zip(segments.sentences, translations, segments.gaps[1:]):
             subwords = self._subwords(sentence) if self._subwords is not None else ()
-            own = (
-                # A name or a formula, for example: each character is where it was.
-                [Link(place, place + 1, place) for place in range(len(sentence))]
-                if one.text == sentence
-                else _with_symbols(
-                    sentence,
-                    one.text,
-                    links(sentence, subwords, one.text, one.tokens, one.alignment),
-                )
+            given = getattr(one, "terms", ())
+            own = all_links(
+                sentence, subwords, without_terms(one.text, given), one.tokens, one.alignment
             )
-            for link in own:
+            for link in links_with_terms(own, given):
                 found.append(Link(link.start + target, link.end + target, link.source + source))
             source += len(sentence) + len(gap)
             target += len(one.text) + len(gap)
         return found
-
-
-def _with_symbols(source: str, translation: str, found: List[Link]) -> List[Link]:
-    """Adds the links of symbols that were carried over beside the model: equal ones in order."""
-    linked = {place for link in found for place in range(link.start, link.end)}
-    places: Dict[str, List[int]] = {}
-    for start, end in symbols(source):
-        places.setdefault(source[start:end], []).append((start + end) // 2)
-    more = []
-    for start, end in symbols(translation):
-        waiting = places.get(translation[start:end])
-        if waiting:
-            place = waiting.pop(0)
-            if linked.isdisjoint(range(start, end)):
-                more.append(Link(start, end, place))
-    return [*found, *more]
 
 
 def _plain_text(text: str, aligned: bool, keep: bool) -> Document:

@@ -12,8 +12,8 @@ from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 from .dictionary import Words
 from .pipeline import TextPipeline
 from .remembered import Remembered
+from .word_alignment import Link, links, locate
 from .word_alignment import Words as WrittenWords
-from .word_alignment import locate
 
 # Signs without a space before them.
 _CLOSING = frozenset(",.;:!?)]}…")
@@ -189,6 +189,32 @@ def with_symbols(
         elif rest and not rest[0].isspace() and _apart(symbol.right, following):
             written += " "
     return written + text[last:]
+
+
+def all_links(
+    source: str,
+    subwords: Sequence[str],
+    translation: str,
+    tokens: Sequence[str],
+    alignment: Sequence[int],
+) -> List[Link]:
+    """:func:`.word_alignment.links`, and those of symbols that were carried over beside the model:
+    equal ones in order."""
+    if translation == source:
+        # A name or a formula, for example: each character is where it was.
+        return [Link(place, place + 1, place) for place in range(len(source))]
+    found = links(source, subwords, translation, tokens, alignment)
+    linked = {place for link in found for place in range(link.start, link.end)}
+    places: Dict[str, List[int]] = {}
+    for start, end in symbols(source):
+        places.setdefault(source[start:end], []).append((start + end) // 2)
+    for start, end in symbols(translation):
+        waiting = places.get(translation[start:end])
+        if waiting:
+            place = waiting.pop(0)
+            if linked.isdisjoint(range(start, end)):
+                found.append(Link(start, end, place))
+    return found
 
 
 def _joined(written: str, symbol: Symbol) -> str:

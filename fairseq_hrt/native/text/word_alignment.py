@@ -12,10 +12,13 @@ from typing import Deque, Dict, Iterable, List, NamedTuple, Optional, Sequence, 
 
 from .moses import unescape
 
-# Scripts without spaces between words, of which each character is a word: Thai, Lao, Japanese,
-# Chinese.
-_UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff"
-_WORD = re.compile(f"[{_UNSPACED}]|[^\\W{_UNSPACED}]+(?:[-'’.,@/][^\\W{_UNSPACED}]+)*|\\S")
+# Scripts without spaces between words, of which each character is a word: Thai, Lao, Tibetan,
+# Burmese, Khmer, Japanese, Chinese.
+UNSPACED = (
+    "\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    "\U00020000-\U0003ffff"
+)
+_WORD = re.compile(f"[{UNSPACED}]|[^\\W{UNSPACED}]+(?:[-'’.,@/][^\\W{UNSPACED}]+)*|\\S")
 # A subword is searched in the next characters: its own length, that of the subwords before it which
 # were not found (at most _MOST_MISSING), and _SLACK for what a normaliser replaced.
 _SLACK = 8
@@ -248,8 +251,8 @@ def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[in
     one, other = word.lower(), translation.lower()
     if (len(one), len(other)) != (len(word), len(translation)):
         one, other = word, translation
-    before = _same(one, other)
-    after = min(_same(one[::-1], other[::-1]), len(one) - before, len(other) - before)
+    before = shared_beginning(one, other)
+    after = min(shared_beginning(one[::-1], other[::-1]), len(one) - before, len(other) - before)
     size, found = len(other) - before - after, []
     for place in places:
         if place <= before:
@@ -268,7 +271,7 @@ def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[in
     return found
 
 
-def _same(one: str, other: str) -> int:
+def shared_beginning(one: str, other: str) -> int:
     """The number of characters at the beginning that two texts have in common."""
     pairs = enumerate(zip(one, other))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -30,8 +30,11 @@ def test_engines(served, tmp_path, engine):
 
 
 def test_every_setting_can_be_given(served, tmp_path):
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("dog\tHund\n")
     limits = {
         "max_body": 1, "max_characters": 2, "max_texts": 3, "max_alternatives": 0,
+        "max_terms": 4,
         "max_sentences": 5, "max_queue": 6, "max_connections": 7, "max_batch": 8,
         "batch_wait": 0.5, "time_limit": 1.5, "threads": 2, "engine": "native",
         "key_file": Path("keys"), "allow_origin": "*",
@@ -50,6 +53,7 @@ def test_every_setting_can_be_given(served, tmp_path):
         "--workers",
         "4",
     ]
+    chosen += ["--glossary", f"B:{terms}", "--glossary", str(terms)]
     chosen += ["--allow-host", "a.example", "--allow-host", "b", "--shortlist"]
     verb.main(["A=x", "B=y", *given, *chosen])
     systems, options = (
@@ -58,13 +62,20 @@ def test_every_setting_can_be_given(served, tmp_path):
     )
     assert served == [
         (
-            Settings(systems=systems, options=options, allow_hosts=hosts, shortlist=True, **limits),
+            Settings(
+                systems=systems,
+                options=options,
+                allow_hosts=hosts,
+                shortlist=True,
+                glossaries=(("B", terms), ("", terms)),
+                **limits,
+            ),
             "::1",
             0,
             4,
         )
     ]
-    assert set(limits) | {"systems", "options", "allow_hosts", "shortlist"} == set(
+    assert set(limits) | {"systems", "options", "allow_hosts", "shortlist", "glossaries"} == set(
         Settings.__dataclass_fields__
     ), "every setting has its option"
 
@@ -84,6 +95,7 @@ def test_every_setting_can_be_given(served, tmp_path):
         (["x", "--set", "x:beam=1", "--set", "x:beam=2"], "give one of them"),
         (["x", "--set", "y:beam=1"], "there is no such system; there are: x"),
         (["=x"], "system '=x'"), ([], "BUNDLE"), (["x", "--engine", "onnx"], "'onnx'"),
+        (["x", "--glossary", "x:none"], "glossary none cannot be read: No such file"),
         (["x", "--allow-host", "a:80"], "--allow-host 'a:80' is not a name or address"),
     ],
 )  # fmt: skip

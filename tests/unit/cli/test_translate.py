@@ -22,6 +22,7 @@ from fairseq_hrt.native.bundles import pretrained
 from fairseq_hrt.native.bundles.bundle import Bundle
 from fairseq_hrt.native.bundles.translator import Translation
 from fairseq_hrt.native.io import progress, resuming
+from fairseq_hrt.native.text.glossary import Glossary
 
 ENGINE = "decoded with the mirror: no weights\n"
 
@@ -41,7 +42,7 @@ class Backwards:
     def __init__(self, folder, **decoding):
         self.bundle = Bundle(folder, "translation_hrt", "de", "en", "space", "none")
         self.defaults, self.device, self.calls_left = dict(decoding), torch.device("cpu"), 10**9
-        self.raw = 0
+        self.raw, self.glossary, self.terms_found = 0, None, 0
 
     def translate(self, lines, *, details, batch_size):
         self.raw += sum(not isinstance(line, Taken) for line in lines)
@@ -74,8 +75,17 @@ def model(tmp_path, monkeypatch):
         (folder / name).write_text(name)
     loaded = Backwards(folder)
 
-    def load(path, *, device=None, engine="auto", threads=None, use_shortlist=False, **decoding):
-        loaded.defaults = decoding
+    def load(
+        path,
+        *,
+        device=None,
+        engine="auto",
+        threads=None,
+        use_shortlist=False,
+        glossary=None,
+        **decoding,
+    ):
+        loaded.defaults, loaded.glossary = decoding, Glossary.of(glossary)
         return loaded
 
     monkeypatch.setattr(pretrained, "from_pretrained", load)
@@ -334,6 +344,25 @@ def test_another_run_is_not_mixed_in(run, model, change, message):
     status, _, error = run("x", "--output", "y", "--resume", *more)
     assert status == 2 and message in error and error.count("\n") == 1
     assert Path("y.partial").read_bytes() == before and not Path("y").exists()
+
+
+def test_another_glossary_is_not_mixed_in(run, model):
+    Path("terms.tsv").write_text("b\tx\na\ty\n")
+    Path("same.tsv").write_text("a\ty\nb\tx\n")
+    Path("x").write_text("".join(line + "\n" for line in make_lines(200)))
+    model.calls_left = 3
+    with pytest.raises(Killed):
+        run("x", "--output", "y", "--resume", "--glossary", "terms.tsv")
+    model.calls_left = 10**9
+    status, _, error = run("x", "--output", "y", "--resume")
+    assert status == 2 and "glossary" in error and error.count("\n") == 1
+    status, _, error = run("x", "--output", "y", "--resume", "--glossary", "same.tsv")
+    assert status == 0 and "same.tsv: none of its terms was found; a line is a term of de" in error
+    # Refused before a model is loaded, by the number of its line.
+    Path("terms.tsv").write_text("b\tx\nb\ty\n")
+    status, out, error = run("x", "--glossary", "terms.tsv")
+    assert (status, out) == (2, b"") and error.count("\n") == 1
+    assert "glossary terms.tsv, line 2: 'b' has the translation 'x' in line 1" in error
 
 
 def test_a_damaged_part_is_translated_again(run, model):

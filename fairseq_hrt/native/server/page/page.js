@@ -3,6 +3,7 @@
 
 const PAUSE = 250; // milliseconds without a key before anything is sent
 const STEP = 350; // milliseconds of a step when all systems are watched
+const LIKELY = 0.5; // alternatives may have a lower score by so much, the logarithm of a probability per token
 const AUTO = "auto";
 const element = (name, attributes = {}, ...children) => {
   const made = document.createElement(name);
@@ -107,8 +108,17 @@ async function detect(text, signal) {
   showSystems();
 }
 
-async function ask(system, text, signal) {
+// The lines of a glossary as the server reads them, with a tab; what is copied from a table has one.
+function glossary() {
+  const lines = byId("glossary").value.split("\n").map((line) => (line.includes("\t") ? line : line.replace(/\s*=\s*/, "\t")));
+  const wrong = lines.findIndex((line) => line.trim() && !line.includes("\t"));
+  if (wrong >= 0) throw new Error(`Glossary, line ${wrong + 1}: write term = translation.`);
+  return lines.join("\n").trim();
+}
+
+async function ask(system, text, terms, signal) {
   const body = { q: text, source: system.source, target: system.target, system: system.name };
+  if (terms) body.glossary = terms;
   if (byId("alternatives").checked && system.alternatives) body.alternatives = 3;
   if (system.graph) body.graph = true;
   return post("v1/translate", body, signal);
@@ -144,6 +154,7 @@ class Card {
     this.slider.addEventListener("input", () => { stopWatching(); this.show(Number(this.slider.value)); });
     this.label.append("", this.slider);
     const unknown = distinct(sentences.flatMap((sentence) => sentence.unknown));
+    const terms = distinct(sentences.flatMap((sentence) => sentence.terms.map((term) => `${term.source} → ${term.text}`)));
     const steps = sum(sentences.map((sentence) => sentence.steps));
     const rate = steps && tokens > steps ? `, ${(tokens / steps).toFixed(1)} tokens per step` : "";
     this.article = element(
@@ -151,6 +162,7 @@ class Card {
       element("header", {}, element("h2", {}, system.name), ...copyButton(found.text)),
       ...(unknown.length ? [element("p", { className: "unknown" }, `This model does not know these words, or characters in them: ${unknown.join(", ")}. They may be lost.`)] : []),
       element("p", { className: "translation", lang: system.target, dir: "auto" }, found.text),
+      ...(terms.length ? [element("p", { className: "facts terms" }, `From the glossary: ${terms.join(", ")}`)] : []),
       element("p", { className: "facts" }, `${counted(tokens, "token")} in ${counted(steps, "step")}${rate}`),
       this.label,
       ...sentences.flatMap((sentence, place) => [
@@ -202,14 +214,32 @@ function graph(sentence, language) {
   return [element("p", { className: "facts" }, "All of these words were written at once. The path below them was chosen."), picture];
 }
 
+// A search also finds parts of sentences, and the same one with other signs: only other whole sentences are shown.
+const words = (text) => text.toLowerCase().match(/[\p{L}\p{M}\p{N}]+/gu) || [];
+const ended = (text) => /[.!?…。！？।؟]["'»”’)\]]*$/u.test(text.trim());
+function wholeSentences(sentence) {
+  const length = words(sentence.text).length;
+  const known = new Set([words(sentence.text).join(" ")]);
+  return sentence.alternatives.filter((other) => {
+    const found = words(other.text);
+    const written = found.join(" ");
+    const whole = ended(other.text) === ended(sentence.text) && found.length >= length / 2 && found.length <= 2 * length;
+    const unlikely = other.score !== null && other.score < sentence.score - LIKELY;
+    if (!whole || unlikely || known.has(written)) return false;
+    known.add(written);
+    return true;
+  });
+}
+
 function alternatives(sentence, language) {
   const score = sentence.score === null ? "" : `Score ${sentence.score.toFixed(2)}`;
-  const rows = sentence.alternatives.map((other) => {
+  const rows = wholeSentences(sentence).map((other) => {
     const text = element("span", { lang: language, dir: "auto" }, other.text);
     return element("li", {}, text, other.score === null ? "" : ` (${other.score.toFixed(2)})`);
   });
-  const list = rows.length ? [element("ol", { className: "alternatives", "aria-label": "Alternatives" }, ...rows)] : [];
-  return [element("p", { className: "facts" }, score), ...list];
+  const none = sentence.alternatives.length ? "no other whole sentence was found" : "";
+  if (!rows.length) return [element("p", { className: "facts" }, [score, none].filter(Boolean).join(", "))];
+  return [element("p", { className: "facts" }, score), element("ol", { className: "alternatives", "aria-label": "Alternatives" }, ...rows)];
 }
 
 function stopWatching() {
@@ -242,7 +272,9 @@ async function translate() {
   let chosen = [];
   if (text.trim()) {
     say("Translating …");
+    let terms = "";
     try {
+      terms = glossary();
       await detect(text, signal);
     } catch (error) {
       failure = error.message;
@@ -250,7 +282,7 @@ async function translate() {
     if (signal.aborted) return; // more was typed meanwhile
     const wanted = [...byId("systems").querySelectorAll("input:checked")].map((box) => box.value);
     chosen = fitting().filter((system) => wanted.includes(system.name));
-    const answers = failure ? [] : await Promise.allSettled(chosen.map((system) => ask(system, text, signal)));
+    const answers = failure ? [] : await Promise.allSettled(chosen.map((system) => ask(system, text, terms, signal)));
     if (signal.aborted) return;
     const scores = byId("alternatives").checked;
     made = answers.flatMap((answer, place) => (answer.status === "fulfilled" ? [new Card(chosen[place], answer.value, scores)] : []));
@@ -291,7 +323,7 @@ async function start() {
   byId("swap").addEventListener("click", swap);
   // On a touch screen a keyboard would cover half of the page.
   if (matchMedia("(hover: hover) and (pointer: fine)").matches) { byId("text").focus(); byId("text").select(); }
-  for (const id of ["text", "key"]) byId(id).addEventListener("input", soon);
+  for (const id of ["text", "key", "glossary"]) byId(id).addEventListener("input", soon);
   for (const id of ["systems", "alternatives"]) byId(id).addEventListener("change", soon);
   byId("watch").addEventListener("click", watch);
   byId("form").addEventListener("submit", (event) => { event.preventDefault(); translate(); });

@@ -1,5 +1,6 @@
 """What a loaded bundle does with text, whichever engine decodes."""
 
+import asyncio
 import re
 import threading
 
@@ -15,6 +16,7 @@ from fairseq_hrt.native.bundles.translator import Translator
 from fairseq_hrt.native.decoding import Hypothesis
 from fairseq_hrt.native.options.values import UnsupportedOption
 from fairseq_hrt.native.runtime.engine import Cancelled
+from fairseq_hrt.native.text.given_terms import without_terms
 
 # The bundles of both engines take their time.
 EITHER = pytest.mark.parametrize(
@@ -108,6 +110,36 @@ def test_prepared_lines_are_translated_like_raw_ones(bundles, engine, monkeypatc
             join_pieces(line, [[one, *one.alternatives] for one in pieces])
             for line, pieces in zip(lines, translated)
         ] == wanted
+
+
+TERMS = {"a b": "Ach", "c": "See", "zebra": "Zebra", "J": "never"}
+WITH_TERMS = ["a b c d", "c a  b a b", "zebra a", "e f", "", "j", "d c", " ".join(["a b"] * 200)]
+
+
+@EITHER
+def test_terms_get_their_given_translations(bundles, engine):
+    """In every family, whether it aligns words or not; lines without terms stay as they are."""
+    for family in ("autoregressive", "hrt", "bidirectional", "dag"):
+        model = fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine)
+        plain = model.translate(WITH_TERMS, details=True, max_len_b=8)
+        found = model.translate(WITH_TERMS, details=True, max_len_b=8, glossary=TERMS)
+        for line, before, one in zip(WITH_TERMS, plain, found):
+            wanted = [TERMS[name] for name in re.findall("a +b|c|zebra", line) if name in TERMS]
+            wanted += ["Ach"] * line.count("a  b")
+            assert sorted(term.text for term in one.terms) == sorted(wanted), (family, line)
+            for term in one.terms:
+                assert one.text[term.start : term.end] == term.text
+                assert line[term.origin :].startswith(term.source)
+            assert without_terms(one.text, one.terms).split() == before.text.split()
+            assert one.tokens == before.tokens
+            if not wanted:
+                assert one == before
+        given = fairseq_hrt.from_pretrained(
+            bundles / family, device="cpu", engine=engine, glossary=TERMS
+        )
+        assert given.translate(WITH_TERMS, max_len_b=8) == [one.text for one in found]
+        again = model.translate_async(WITH_TERMS, max_len_b=8, glossary=TERMS)
+        assert asyncio.run(again) == [one.text for one in found]
 
 
 @EITHER

@@ -27,7 +27,9 @@ from fairseq_hrt.native.server.requests import (
 )
 from fairseq_hrt.native.server.settings import Settings
 
-SETTINGS = Settings(systems=(("a", Path("x")),), max_characters=10, max_texts=3, max_alternatives=2)
+SETTINGS = Settings(
+    systems=(("a", Path("x")),), max_characters=10, max_texts=3, max_alternatives=2, max_terms=3
+)
 FORM = "application/x-www-form-urlencoded"
 ASKED = {"q": "a", "source": "en", "target": "de"}
 
@@ -168,6 +170,11 @@ def test_a_checked_request():
     assert [
         translation_request({**ASKED, "keep": keep}, SETTINGS).keep for keep in ("", "placeholders")
     ] == [False, True]
+    for terms in ({"a b": "x"}, "a b\tx", "a b\tx\n"):
+        found = translation_request({**ASKED, "glossary": terms}, SETTINGS).glossary
+        assert found.terms == {"a b": "x"}
+    for nothing in (None, "", {}):
+        assert translation_request({**ASKED, "glossary": nothing}, SETTINGS).glossary is None
 
 
 @pytest.mark.parametrize("fields, message", [
@@ -184,6 +191,12 @@ def test_a_checked_request():
     ({"keep": [1]}, "keep [1] is"), ({"keep": None}, "keep null"),
     ({"alternatives": "1234567"}, "alternatives"), ({"system": 3}, "system must be"),
     ({"graph": "yes"}, "graph must be"),
+    ({"glossary": ["a"]}, "glossary must be an object of terms and their translations"),
+    ({"glossary": {"a": 1}}, "glossary: translation 1 is not a text"),
+    ({"glossary": dict.fromkeys("abcd", "x")}, "glossary (4) exceeds term limit (3)"),
+    ({"glossary": "a\tx\n" * 4}, "glossary (5) exceeds term limit (3)"),
+    ({"glossary": "a\tx\n\nb x"}, "glossary, line 3: 'b x' is not a term, a tab and its"),
+    ({"glossary": "a\tx\na\ty"}, "glossary, line 2: 'a' has the translation 'x' in line 1"),
     ({"formt": "html"}, "unknown field formt; did you mean format?"),
     ({"\u202ex": None}, "unknown field ?x; there are: q, source, target, format, alternatives"),
 ])  # fmt: skip

@@ -12,6 +12,8 @@ from fairseq_hrt.native.bundles.bundle import Bundle
 from fairseq_hrt.native.runtime.engine import NumericalError
 from fairseq_hrt.native.server.application import create_application
 from fairseq_hrt.native.server.settings import Settings
+from fairseq_hrt.native.text.given_terms import with_terms
+from fairseq_hrt.native.text.word_alignment import Link
 
 # Servers with models of their own.
 pytestmark = pytest.mark.slow
@@ -367,6 +369,46 @@ def test_tags_and_placeholders_move_with_their_words(translator, tmp_path):
         (found,) = client.post("/v1/translate", json=kept).json()["translations"]
         assert found["text"] == "dc ba {x}" and found["sentences"][0]["source"] == "ab cd"
         assert client.post("/translate", json={**text, "keep": "names"}).status_code == 400
+
+
+def test_glossaries(translator, tmp_path):
+    """Of the server, of a request, in marked text; terms that a request has come first."""
+    align(translator)
+    translator.bundle = Bundle(tmp_path, "translation_autoregressive", "en", "de", "space", "none")
+    (tmp_path / "terms.tsv").write_text("ab\tAha\nef\tEff\n")
+    chosen = Settings(systems=(("a", tmp_path),), glossaries=(("", tmp_path / "terms.tsv"),))
+    reverse = translator.translate
+
+    def translate(lines, *, glossary=None, **options):
+        found = reverse(lines, **options)
+        for one in found:
+            terms = [] if glossary is None else glossary.find(one.source)
+            links = [Link(*reversed_span(one.source, term), term.start) for term in terms]
+            one.text, one.terms = with_terms(one.source, one.text, links, terms)
+        return found
+
+    def reversed_span(text, term):
+        return len(text) - term.end, len(text) - term.start
+
+    translator.translate = translate
+    with TestClient(create_application(chosen, lambda folder, settings: translator)) as client:
+        fields = {**ASKED, "q": "ab cd.\nab ef"}
+        (found,) = client.post("/v1/translate", json=fields).json()["translations"]
+        assert found["text"] == ".dc Aha\nEff Aha"
+        assert found["sentences"][1]["terms"] == [
+            {"source": "ef", "text": "Eff", "start": 0, "end": 3},
+            {"source": "ab", "text": "Aha", "start": 4, "end": 7},
+        ]
+        own = {"ab": "Oho", "cd": "C D"}
+        html = {**ASKED, "q": "<p>ab <b>cd</b> gh <i>ef</i></p>", "format": "html", "glossary": own}
+        assert client.post("/translate", json=html).json() == {
+            "translatedText": "<p><i>Eff</i> hg <b>C D</b> Oho</p>"
+        }
+        form = {**ASKED, "q": "ab cd", "glossary": "ab\tOho"}
+        assert client.post("/translate", data=form).json() == {"translatedText": "dc Oho"}
+        refused = client.post("/v1/translate", json={**fields, "glossary": {"a": ""}})
+        assert refused.status_code == 400
+        assert refused.json()["error"].endswith("glossary: a translation is empty")
 
 
 def test_languages_with_capitals(make_client):

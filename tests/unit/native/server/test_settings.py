@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_hrt.native.server.settings import Settings, parse_option, parse_served
+from fairseq_hrt.native.server.settings import (
+    Settings,
+    parse_glossary,
+    parse_option,
+    parse_served,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +25,10 @@ from fairseq_hrt.native.server.settings import Settings, parse_option, parse_ser
         (
             {"allow_hosts": ("a", "http://b")},
             "--allow-host 'http://b' is not a name or address: leave out scheme and port",
+        ),
+        (
+            {"glossaries": (("", "x"), ("a", "y"), ("a", "z"))},
+            "--glossary: two files of a, y and z: put their terms into one",
         ),
         ({"options": (("b", "beam", "1"),)}, "--set b:beam: there is no such system; there are: a"),
     ],
@@ -62,6 +71,15 @@ def test_names_of_systems(tmp_path, monkeypatch):
             parse_served(wrong)
 
 
+def test_glossaries_of_systems():
+    found = [parse_glossary(text, ["a", "b"]) for text in ("a:x", "c:x", "x.tsv")]
+    assert found == [("a", Path("x")), ("", Path("c:x")), ("", Path("x.tsv"))]
+    systems = (("a", Path("x")), ("b", Path("x")))
+    settings = Settings(systems=systems, glossaries=(found[0], found[2]))
+    assert [settings.glossary_of(name) for name in "ab"] == [Path("x"), Path("x.tsv")]
+    assert Settings(systems=systems, glossaries=(found[0],)).glossary_of("b") is None
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -72,6 +90,7 @@ def test_names_of_systems(tmp_path, monkeypatch):
         "max_batch",
         "max_characters",
         "max_sentences",
+        "max_terms",
     ],
 )
 def test_limits_are_positive(name):

@@ -1,0 +1,319 @@
+"""Puts the given translations of a glossary's terms into a translation.
+
+Which of its words answer a term is known from two sides: the alignment, which often takes in an
+article or a preposition, and the model's translation of the term alone, which is compared with the
+words. The second also serves models that align no words.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+from .glossary import Term, within_word
+from .inline_elements import Mark, mark_places
+from .word_alignment import UNSPACED, Link, Words, shared_beginning
+
+_SPACELESS = re.compile(f"[{UNSPACED}]")
+# Signs without a space behind them, and before them.
+_OPENING, _CLOSING = "([{«„“‘¿¡", ",.;:!?)]}…%»”’"
+# Words of so few letters are articles and the like, unless there are no longer ones.
+_SHORT = 3
+# Words that resemble each other so much count as the same; where the alignment has others, so much.
+_LIKE, _SURE = 0.5, 0.75
+# Words of the translation of a term alone that are compared, and letters of each.
+_MOST_WORDS, _LONGEST_WORD = 8, 50
+_Span = Tuple[int, int]
+
+
+class GivenTerm(NamedTuple):
+    """A term's translation within a translation.
+
+    Attributes:
+        source: the term, as the text has it.
+        origin: its first character in the text.
+        text: its translation, as it was written.
+        start, end: the span of that in the translation.
+        replaced: what the model had written in its place.
+    """
+
+    source: str
+    origin: int
+    text: str
+    start: int
+    end: int
+    replaced: str
+
+    def moved(self, more: int, origin: int = 0) -> "GivenTerm":
+        """The term where the text before it has grown, that of the source by ``origin``."""
+        return self._replace(
+            origin=self.origin + origin, start=self.start + more, end=self.end + more
+        )
+
+
+def with_terms(
+    source: str,
+    translation: str,
+    found: Sequence[Link],
+    terms: Sequence[Term],
+    alone: Sequence[str] = (),
+) -> Tuple[str, List[GivenTerm]]:
+    """A translation with the given translations of its source's terms, one for each term found
+    there; and where these stand, in the order of the translation.
+
+    What the model has written as it is given stays. Else the words that answer the term are
+    replaced, and where there are none, the given translation is added: beside those of the term's
+    neighbours or, without an alignment, as far from the beginning as the term is.
+
+    Args:
+        source, translation: a sentence and its translation.
+        found: the links between the two; none where the model aligns no words.
+        terms: of the source, in its order.
+        alone: the model's translation of each term alone.
+    """
+    root = Mark("", 0, end=len(source))
+    root.inside = [Mark("", one.start, end=one.end) for one in terms]
+    words, stretches = mark_places(root, source, translation, found)
+    shares = [(one.start + one.end) / 2 / max(len(source), 1) for one in terms]
+    if not found:
+        places = [round(share * len(words)) for share in shares]
+        stretches = [(place, place) for place in places]
+    if alone:
+        stretches = _compared(words, stretches, shares, alone)
+    starts = [*words.starts, len(translation)]
+    spans = [
+        (starts[first], words.ends[end - 1] if first < end else starts[first])
+        for first, end in stretches
+    ]
+    kept = _kept(translation, terms, spans)
+    fixed = sorted(span for span in kept if span is not None)
+    edits = [
+        (*(own or _free(translation, span, fixed)), number)
+        for number, (own, span) in enumerate(zip(kept, spans))
+    ]
+    given: List[GivenTerm] = []
+    text, last = "", 0
+    for start, end, number in sorted(edits):
+        term, replaced = terms[number], translation[start:end]
+        text += translation[last:start]
+        written = replaced
+        if kept[number] is None:
+            written = _cased(term.translation, translation[:start], replaced)
+            if start == end and _apart(text[-1:], written[0]):
+                text += " "
+        place = len(text)
+        text += written
+        if start == end and _apart(written[-1], translation[end : end + 1]):
+            text += " "
+        name = source[term.start : term.end]
+        given.append(GivenTerm(name, term.start, written, place, place + len(written), replaced))
+        last = end
+    return text + translation[last:], given
+
+
+def without_terms(translation: str, given: Sequence[GivenTerm]) -> str:
+    """The translation as it was before :func:`with_terms`, apart from added spaces."""
+    parts, last = [], 0
+    for one in given:
+        parts += [translation[last : one.start], one.replaced]
+        last = one.end
+    return "".join([*parts, translation[last:]])
+
+
+def links_with_terms(found: Sequence[Link], given: Sequence[GivenTerm]) -> List[Link]:
+    """The links of a translation with terms, from those of the one without.
+
+    Args:
+        found: the links of :func:`without_terms`.
+        given: the terms, in the order of the translation.
+    """
+    terms = [Link(one.start, one.end, one.origin + len(one.source) // 2) for one in given]
+    if not given:
+        return list(found)
+    # Where each term begins and ends in the translation without terms, and how far what follows
+    # has moved.
+    starts, ends, moved = [], [], [0]
+    for one in given:
+        starts.append(one.start - moved[-1])
+        ends.append(starts[-1] + len(one.replaced))
+        moved.append(one.end - ends[-1])
+    result = []
+    for link in found:
+        term = bisect_right(ends, link.start)
+        if term < len(given) and starts[term] < link.end:
+            continue
+        result.append(Link(link.start + moved[term], link.end + moved[term], link.source))
+    return sorted([*result, *terms])
+
+
+def _compared(
+    words: Words, stretches: Sequence[_Span], shares: Sequence[float], alone: Sequence[str]
+) -> List[_Span]:
+    """Stretches of words, (first, end), with those words alone that resemble the translation of
+    their term alone, where there are some.
+
+    Args:
+        words: of the translation.
+        stretches: of each term; they do not overlap.
+        shares: where each term stands in the source, from 0 to 1.
+        alone: the translation of each term alone.
+    """
+    texts = [_bare(words[number]) for number in range(len(words))]
+    wanted = [_telling(text) for text in alone]
+    pairs = []
+    for number, ((first, end), own) in enumerate(zip(stretches, wanted)):
+        most = max(map(len, own), default=0)
+        # A short word such as a preposition is not looked for by itself.
+        anchors = [word for word in own if len(word) > _SHORT or most <= _SHORT]
+        for place, text in enumerate(texts):
+            likeness = max((_likeness(text, word) for word in anchors), default=0.0)
+            inside = first <= place < end
+            if likeness >= (_LIKE if inside or first == end else _SURE):
+                apart = abs((place + 0.5) / len(texts) - shares[number])
+                pairs.append((apart / 2 - likeness - inside / 2, number, place))
+    found: List[Optional[_Span]] = [None] * len(stretches)
+    taken = bytearray(len(texts))
+    for _, number, place in sorted(pairs):
+        if found[number] is None and not taken[place]:
+            found[number] = place, place + 1
+            taken[place] = 1
+    for number, one in enumerate(found):
+        if one is not None:
+            found[number] = _grown(one, texts, wanted[number], taken)
+    chosen = [own or _untaken(span, texts, taken) for own, span in zip(found, stretches)]
+    ends = {place: end for start, end in chosen for place in range(start + 1, end)}
+    # What is added does not part the words of another term.
+    return [(start, end) if start < end else 2 * (ends.get(start, start),) for start, end in chosen]
+
+
+def _grown(span: _Span, texts: Sequence[str], wanted: Sequence[str], taken: bytearray) -> _Span:
+    """A word with those beside it that resemble other words of a translation."""
+    places = [span[0]]
+    left = list(wanted)
+    left.remove(max(left, key=lambda word: _likeness(texts[span[0]], word)))
+    for step in (-1, 1):
+        place = span[0] + step
+        while left and 0 <= place < len(texts) and not taken[place]:
+            like = max(left, key=lambda word: _likeness(texts[place], word))
+            if _likeness(texts[place], like) < _LIKE:
+                break
+            left.remove(like)
+            taken[place] = 1
+            places.append(place)
+            place += step
+    return min(places), max(places) + 1
+
+
+def _untaken(span: _Span, texts: Sequence[str], taken: bytearray) -> _Span:
+    """The first part of a stretch that no term has taken, without short words before the others;
+    empty if there is none."""
+    start, end = span
+    while start < end and taken[start]:
+        start += 1
+    stop = taken.find(1, start, end)
+    end = end if stop < 0 else stop
+    longest = max(map(len, texts[start:end]), default=0)
+    while start < end and len(texts[start]) <= _SHORT < longest:
+        start += 1
+    taken[start:end] = b"\1" * (end - start)
+    return start, end
+
+
+def _telling(text: str) -> List[str]:
+    """The first words of a translation, without signs, and without short words before the others,
+    which are articles."""
+    found = Words(text)
+    words = [_bare(found[place]) for place in range(len(found)) if not found.signs[place]]
+    while len(words) > 1 and len(words[0]) <= _SHORT < max(map(len, words)):
+        del words[0]
+    return words[:_MOST_WORDS]
+
+
+def _bare(word: str) -> str:
+    """A word in small letters without accents, which inflection changes (Mann, Männer)."""
+    parts = unicodedata.normalize("NFKD", word[:_LONGEST_WORD].lower())
+    return "".join(sign for sign in parts if not unicodedata.combining(sign)) or word
+
+
+def _likeness(one: str, other: str) -> float:
+    """The share of the longer of two words that is the same from the beginning on: inflection
+    changes the end."""
+    return shared_beginning(one, other) / max(len(one), len(other), 1)
+
+
+def _kept(translation: str, terms: Sequence[Term], spans: Sequence[_Span]) -> List[Optional[_Span]]:
+    """For each term the span where its given translation stands already, or None: the nearest to
+    ``spans``, and for each term another one."""
+    wanted: Dict[str, List[int]] = {}
+    for number, term in enumerate(terms):
+        wanted.setdefault(term.translation, []).append(number)
+    kept: List[Optional[_Span]] = [None] * len(terms)
+    taken = bytearray(len(translation))
+    for text in sorted(wanted, key=lambda text: (-len(text), text)):
+        places = [span for span in _occurrences(text, translation) if 1 not in taken[slice(*span)]]
+        pairs = sorted(
+            (max(start - spans[number][1], spans[number][0] - end, 0), number, start, end)
+            for number in wanted[text]
+            for start, end in places
+        )
+        for _, number, start, end in pairs:
+            if kept[number] is None and not taken[start]:
+                kept[number] = start, end
+                taken[start:end] = b"\1" * (end - start)
+    return kept
+
+
+def _occurrences(text: str, translation: str) -> Iterator[_Span]:
+    """The spans of whole words that are a given translation, or that with a capital at the
+    beginning of the sentence."""
+    place = translation.find(text)
+    if place != 0 and translation.startswith(_cased(text, "", translation)):
+        yield 0, len(text)
+    while place >= 0:
+        end = place + len(text)
+        inside = within_word(translation, place) or within_word(translation, end)
+        if not inside:
+            yield place, end
+        place = translation.find(text, place + 1 if inside else end)
+
+
+def _free(translation: str, span: _Span, fixed: Sequence[_Span]) -> _Span:
+    """The longest part of a span outside those that stay, which are sorted; empty, and behind
+    them, where there is none."""
+    start, end = span
+    best, place = (0, 0), start
+    for low, high in (*fixed, (end, end)):
+        if high > place or low >= end:
+            part = _stripped(translation, place, min(low, end))
+            best = max(best, part, key=lambda one: one[1] - one[0])
+            place = max(place, high)
+    if best[0] < best[1]:
+        return best
+    for low, high in fixed:
+        if low < end < high:
+            end = high
+    return end, end
+
+
+def _stripped(text: str, start: int, end: int) -> _Span:
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, max(start, end)
+
+
+def _cased(text: str, before: str, replaced: str) -> str:
+    """A given translation, with a capital where it replaces one at the beginning of a sentence;
+    one that has capitals is written as it is."""
+    first = text[0].upper()
+    begins = not any(map(str.isalnum, before)) and replaced[:1].isupper()
+    return first + text[1:] if begins and text.islower() and len(first) == 1 else text
+
+
+def _apart(left: str, right: str) -> bool:
+    """Whether a space belongs between a word that is added and what stands beside it, either of
+    which may be missing."""
+    if not left or not right or _SPACELESS.search(left + right):
+        return False
+    return not (left.isspace() or left in _OPENING or right.isspace() or right in _CLOSING)

@@ -1,0 +1,340 @@
+"""A glossary: terms of the source language, and the translations that are given for them.
+
+A term is found at any place where whole words of a text are its words; of overlapping ones the
+longest is taken. Where a script has no spaces between words it is found wherever its characters
+stand.
+"""
+
+import hashlib
+import re
+import unicodedata
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
+
+from ..io.escaping import shown
+from .placeholders import placeholders
+from .word_alignment import UNSPACED
+
+# Terms of a file, characters of it, of a term and of a translation, and units (words and signs) of
+# a term. Finding takes at most so many steps for each unit of a text.
+MOST_TERMS, MOST_CHARACTERS = 100_000, 20_000_000
+LONGEST, MOST_UNITS = 200, 40
+# Signs that join two words to one: "state-of-the-art" does not hold the word "art".
+_JOINING = "-._@"
+# Signs that are typed in different ways.
+_VARIANTS = str.maketrans({"\u2019": "'", "\u2010": "-", "\u2011": "-"})
+_UNIT = re.compile(f"[{UNSPACED}]|[^\\W{UNSPACED}]+|\\S")
+_SPACELESS = re.compile(f"[{UNSPACED}]")
+# Normalisation takes quadratic time in the length of a run of combining characters.
+_LONGEST_RUN = 30
+# {unit of a term in small letters: what may follow}; where a term ends, {"": {the term as it is
+# written, or "" if it has no capitals: its translation}}.
+_Node = Dict[str, Any]
+
+
+class Term(NamedTuple):
+    """A term in a text.
+
+    Attributes:
+        start, end: its span of characters.
+        translation: the given one.
+    """
+
+    start: int
+    end: int
+    translation: str
+
+
+def within_word(text: str, place: int) -> bool:
+    """Whether a place of a text lies within a word."""
+    if not 0 < place < len(text):
+        return False
+    before, after = text[place - 1], text[place]
+    if _continues(after):
+        return True
+    if _of_word(before):
+        return _of_word(after) or (after in _JOINING and _of_word(text[place + 1 : place + 2]))
+    return before in _JOINING and _of_word(after) and _of_word(text[max(place - 2, 0) : place - 1])
+
+
+def _continues(sign: str) -> bool:
+    """Whether a character belongs to the one before: accents, vowel signs, joiners, and the second
+    and third letter of a Korean syllable that is written in letters."""
+    return (
+        unicodedata.category(sign)[0] == "M"
+        or sign in "\u200c\u200d"
+        or "\u1160" <= sign <= "\u11ff"
+    )
+
+
+def _of_word(sign: str) -> bool:
+    """Whether a character is of a word of a script with spaces."""
+    return bool(sign) and (sign.isalnum() or _continues(sign)) and not _SPACELESS.match(sign)
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """A text in which letters with accents, apostrophes and hyphens are written in one way.
+
+    Attributes:
+        text: it.
+        small: the same in small letters, as long.
+        places: for each character, and for the end, its place in the text that was given; None if
+            that is the same.
+    """
+
+    text: str
+    small: str
+    places: Optional[List[int]]
+
+    @classmethod
+    def of(cls, given: str) -> "_Folded":
+        if given.isascii():
+            return cls(given, given.lower(), None)
+        parts: List[str] = []
+        places: List[int] = []
+        start = 0
+        while start < len(given):
+            end = start + 1
+            while end < min(len(given), start + _LONGEST_RUN) and _continues(given[end]):
+                end += 1
+            parts.append(unicodedata.normalize("NFC", given[start:end]))
+            places += [start] * len(parts[-1])
+            start = end
+        text = "".join(parts).translate(_VARIANTS)
+        # Few letters have two small ones.
+        small = "".join(sign.lower() if len(sign.lower()) == 1 else sign for sign in text)
+        return cls(text, small, [*places, len(given)])
+
+
+class Glossary:
+    """Terms with their translations.
+
+    A term without capitals is found whatever the case of the text, one with capitals only as it is
+    written. The order of terms means nothing.
+
+    Args:
+        terms: {term: its translation}.
+
+    Attributes:
+        terms: see there.
+
+    Raises:
+        ValueError: a term or translation is empty, too long or holds control characters; or there
+            are none.
+    """
+
+    def __init__(self, terms: Mapping[str, str]) -> None:
+        if not terms:
+            raise ValueError("a glossary without terms: give at least one, or no glossary")
+        if len(terms) > MOST_TERMS:
+            raise ValueError(f"{len(terms)} terms: a glossary has at most {MOST_TERMS}")
+        self.terms: Dict[str, str] = {}
+        self._roots: List[_Node] = [{}]
+        for term, translation in terms.items():
+            self._add(term, translation)
+
+    def _add(self, term: str, translation: str) -> None:
+        written, translated = _checked("term", term), _checked("translation", translation)
+        if self.terms.setdefault(written, translated) != translated:
+            raise ValueError(
+                f"term {shown(term)} has two translations, {shown(self.terms[written])} and"
+                f" {shown(translated)}: keep one"
+            )
+        folded = _Folded.of(written)
+        units = _Units(folded)
+        if len(units.spans) > MOST_UNITS:
+            raise ValueError(
+                f"term {shown(term)} has {len(units.spans)} words and signs; {MOST_UNITS} are"
+                " allowed"
+            )
+        node = self._roots[0]
+        for key in (units.bare[0], *units.keys[1:]):
+            node = node.setdefault(key, {})
+        exact = "" if folded.text == folded.small else folded.text
+        node.setdefault("", {})[exact] = translated
+
+    @classmethod
+    def read(cls, path: Union[str, Path]) -> "Glossary":
+        """Reads a file: a term, a tab and its translation in each line, in UTF-8. Empty lines and
+        white space around terms are left out.
+
+        Raises:
+            ValueError: a line is not a pair of a term and its translation, a term has two
+                translations, or the file cannot be read.
+        """
+        name = f"glossary {path}"
+        try:
+            with open(path, encoding="utf-8-sig", newline="") as file:
+                text = file.read(MOST_CHARACTERS + 1)
+        except (OSError, UnicodeError) as error:
+            reason = "is not UTF-8" if isinstance(error, UnicodeError) else error.strerror
+            raise ValueError(f"{name} cannot be read: {reason}") from error
+        if len(text) > MOST_CHARACTERS:
+            raise ValueError(
+                f"{name} has more than {MOST_CHARACTERS} characters: leave out terms that are not"
+                " needed"
+            )
+        return cls.parse(text, name)
+
+    @classmethod
+    def parse(cls, text: str, name: str = "glossary") -> "Glossary":
+        """As :meth:`read`, from the text of a file; ``name`` begins messages."""
+        found: Dict[str, str] = {}
+        lines: Dict[str, int] = {}
+        # splitlines() also splits at signs that may stand within a line.
+        for number, line in enumerate(re.split("\r\n|\n|\r", text), 1):
+            if not line.strip():
+                continue
+            columns = line.split("\t")
+            try:
+                if len(columns) != 2:
+                    raise ValueError(f"{shown(line)} is not a term, a tab and its translation")
+                term, translation = (
+                    _checked(kind, column) for kind, column in zip(("term", "translation"), columns)
+                )
+                if found.setdefault(term, translation) != translation:
+                    raise ValueError(
+                        f"{shown(term)} has the translation {shown(found[term])} in line"
+                        f" {lines[term]}: keep one of them"
+                    )
+            except ValueError as error:
+                raise ValueError(f"{name}, line {number}: {error}") from None
+            lines.setdefault(term, number)
+        try:
+            return cls(found)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    @classmethod
+    def of(cls, given: "GivenGlossary") -> "Optional[Glossary]":
+        """A glossary from what Python's users give: one, its terms, or the path of its file."""
+        if given is None or isinstance(given, Glossary):
+            return given
+        return cls(given) if isinstance(given, Mapping) else cls.read(given)
+
+    def over(self, other: "Optional[Glossary]") -> "Glossary":
+        """This glossary and, for what it does not have, another one."""
+        if other is None:
+            return self
+        both = object.__new__(type(self))
+        both.terms = {**other.terms, **self.terms}
+        both._roots = [*self._roots, *other._roots]
+        return both
+
+    def identity(self) -> str:
+        """A hash of terms and translations, whatever their order."""
+        pairs = "".join(f"{term}\t{text}\n" for term, text in sorted(self.terms.items()))
+        return hashlib.sha256(pairs.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def find(self, text: str) -> List[Term]:
+        """The terms of a text, in its order; none within addresses and placeholders. Of overlapping
+        terms the longest is taken, of equally long ones the first."""
+        units = _Units(_Folded.of(text))
+        # {length: first and last unit of each candidate, in turn}: there can be many.
+        found: Dict[int, array[int]] = {}
+        for first, last in self._candidates(units):
+            length = units.spans[last][1] - units.spans[first][0]
+            found.setdefault(length, array("l")).extend((first, last))
+        if not found:
+            return []
+        taken = bytearray(len(units.text))
+        for start, end in placeholders(units.text):
+            taken[start:end] = b"\1" * (end - start)
+        terms: List[Term] = []
+        for length in sorted(found, reverse=True):
+            for first, last in zip(found[length][::2], found[length][1::2]):
+                start, end = units.spans[first][0], units.spans[last][1]
+                if taken.find(1, start, end) < 0:
+                    taken[start:end] = b"\1" * length
+                    terms.append(Term(start, end, self._translation(units, first, last)))
+        places = units.folded.places
+        if places is not None:
+            terms = [Term(places[one.start], places[one.end], one.translation) for one in terms]
+        return sorted(terms)
+
+    def _candidates(self, units: "_Units") -> Iterator[Tuple[int, int]]:
+        """The first and last units of all terms at all places."""
+        for root in self._roots:
+            for first, (start, _) in enumerate(units.spans):
+                node = root.get(units.bare[first])
+                if node is None or within_word(units.text, start):
+                    continue
+                last = first
+                while node is not None:
+                    if "" in node and units.ends(last) and _fitting(node, units, first, last):
+                        yield first, last
+                    last += 1
+                    node = node.get(units.keys[last]) if last < len(units.keys) else None
+
+    def _translation(self, units: "_Units", first: int, last: int) -> str:
+        for root in self._roots:
+            node = root.get(units.bare[first])
+            for key in units.keys[first + 1 : last + 1]:
+                node = None if node is None else node.get(key)
+            found = None if node is None else _fitting(node, units, first, last)
+            if found is not None:
+                return found
+        raise AssertionError("a candidate is found again")
+
+
+class _Units:
+    """The units of a text: words, signs, characters of scripts without spaces.
+
+    Attributes:
+        folded, text: the text.
+        spans: of each unit.
+        bare, keys: each unit in small letters; keys begin with a space where white space stands
+            before the unit.
+    """
+
+    def __init__(self, folded: _Folded) -> None:
+        self.folded, self.text = folded, folded.text
+        small = folded.small
+        self.spans = [found.span() for found in _UNIT.finditer(small)]
+        self.bare = [small[start:end] for start, end in self.spans]
+        self.keys = [
+            f" {unit}" if start and small[start - 1].isspace() else unit
+            for unit, (start, _) in zip(self.bare, self.spans)
+        ]
+        self._ends: Dict[int, bool] = {}
+
+    def ends(self, unit: int) -> bool:
+        """Whether a word ends with a unit."""
+        found = self._ends.get(unit)
+        if found is None:
+            found = self._ends[unit] = not within_word(self.text, self.spans[unit][1])
+        return found
+
+
+def _fitting(node: _Node, units: _Units, first: int, last: int) -> Optional[str]:
+    """The translation of the term that ends in a node, if its case is that of the text."""
+    given: Dict[str, str] = node.get("", {})
+    if len(given) > 1 or "" not in given:
+        written = " ".join(units.text[units.spans[first][0] : units.spans[last][1]].split())
+        if written in given:
+            return given[written]
+    return given.get("")
+
+
+GivenGlossary = Union[None, Glossary, Mapping[str, str], str, Path]
+
+
+def _checked(kind: str, value: object) -> str:
+    """A term or translation without needless white space.
+
+    Raises:
+        ValueError: it is not a text that may stand in a line, or too long.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"{kind} {shown(value)} is not a text")
+    text = " ".join(value.split())
+    if not text:
+        raise ValueError(f"a {kind} is empty")
+    if len(text) > LONGEST:
+        raise ValueError(f"{kind} {shown(text)} has {len(text)} characters; {LONGEST} are allowed")
+    if any(unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in text):
+        raise ValueError(f"{kind} {shown(text)} holds control characters: leave them out")
+    return unicodedata.normalize("NFC", text) if kind == "term" else text
