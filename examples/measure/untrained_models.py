@@ -58,9 +58,10 @@ def build_models(
     cosine: float = 0.0,
     longest: Optional[int] = None,
 ) -> Dict[str, Any]:
-    """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)`` to ``(4)``, ``DAG``, ``CTC``,
-    for ``student`` ``SSRU``, and their ``dictionary``. cosine: see :func:`point_at_a_word`.
-    longest: positions on either side, where fairseq's 1,024 are too few."""
+    """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)`` to ``(4)``, ``DAG``,
+    ``CTC``, for ``student`` ``SSRU``, and their ``dictionary``. cosine: see
+    :func:`point_at_a_word`. longest: positions on either side, where fairseq's 1,024 are too
+    few."""
     size = RECIPES.get(preset)
     dictionary = Dictionary()
     for number in range((vocabulary or (size[4] if size else 32000)) - dictionary.nspecial):
