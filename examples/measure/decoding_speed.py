@@ -16,7 +16,7 @@ output layer where the choice is clear. The models have the sizes of the quickst
 recipes, of Firefox's students (student), or of a preset of hrt_transformer. Compared are fairseq's
 greedy search, our engine's, hybrid-regressive decoding, CTranslate2 (where it is installed) and the
 native runtime (where it is built), which decodes the teacher and every family: HRT with k = 2 and
-3, IBDecoder, IB+SA(2) to (4) (words at each end), and a directed acyclic graph (--graph-scale),
+3, IBDecoder, IB+SA(2) to (4) (words at each end), a directed acyclic graph and CTC (--graph-scale),
 greedily; the teacher, and HRT's first stage, with a beam of 5, too.
 --systems native,CTranslate2 leaves the slow ones out. With --shortlist the runtimes choose among
 that many random words a source word.
@@ -170,7 +170,7 @@ def build_parser() -> argparse.ArgumentParser:
         ("--vocabulary", None, "words (default: those of the recipe, else 32000)"),
         ("--sentences", 5, "batches"), ("--repeats", 5, "of the timing"),
         ("--threads", 1, "of each system"), ("--seed", 1, "of weights and words"),
-        ("--graph-scale", 3.0, "vertices of a graph for each source token"),
+        ("--graph-scale", 3.0, "vertices of a graph, and positions of CTC, for each source token"),
         ("--cosine", 0.0, "of features and the word that is written; a trained student of Firefox's"
          " has 0.34 (median), untrained models 0.2; 0: as it comes"),
     )  # fmt: skip

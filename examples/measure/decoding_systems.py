@@ -27,7 +27,7 @@ CTRANSLATE2 = {
     "CTranslate2 int8 beam 5": ("int8", 5),
 }
 # Native rows: the model, and how it is decoded. The target's length is forced where the family lets
-# it be: graphs have the length of their path.
+# it be: graphs have the length of their path, and CTC writes as many words as it likes.
 NATIVE: Dict[str, Any] = {
     "native AT": ("AT", {}),
     "native SSRU": ("SSRU", {}),
@@ -40,6 +40,7 @@ NATIVE: Dict[str, Any] = {
     "native IB+SA(3)": ("IB+SA(3)", {}),
     "native IB+SA(4)": ("IB+SA(4)", {}),
     "native DAG": ("DAG", {"dag_decode_strategy": "greedy"}),
+    "native CTC": ("CTC", {"min_len": 0}),
 }
 # Names of systems that --systems may give whole.
 SINGLE = {"fairseq greedy", "AT greedy", *CTRANSLATE2, *NATIVE}

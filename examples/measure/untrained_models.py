@@ -13,6 +13,7 @@ from fairseq.models.transformer import TransformerModel
 
 from fairseq_hrt.autoregressive.model import MarianTransformerModel
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
+from fairseq_hrt.ctc.model import CtcTransformerModel
 from fairseq_hrt.dag.model import DagTransformerModel
 from fairseq_hrt.hrt.model import HRTTransformerModel
 from fairseq_hrt.native.bundles.shortlist import pack
@@ -57,9 +58,10 @@ def build_models(
     cosine: float = 0.0,
     longest: Optional[int] = None,
 ) -> Dict[str, Any]:
-    """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)`` to ``(4)``, ``DAG``, for
-    ``student`` ``SSRU``, and their ``dictionary``. cosine: see :func:`point_at_a_word`. longest:
-    positions on either side, where fairseq's 1,024 are too few."""
+    """Untrained models of one size: ``AT``, ``HRT``, ``IB``, ``IB+SA(2)`` to ``(4)``, ``DAG``,
+    ``CTC``, for ``student`` ``SSRU``, and their ``dictionary``. cosine: see
+    :func:`point_at_a_word`. longest: positions on either side, where fairseq's 1,024 are too
+    few."""
     size = RECIPES.get(preset)
     dictionary = Dictionary()
     for number in range((vocabulary or (size[4] if size else 32000)) - dictionary.nspecial):
@@ -105,6 +107,7 @@ def build_models(
             for words in (2, 3, 4)
         },
         "DAG": build(DagTransformerModel, "dag_transformer", dag_upsample_scale=str(graph_scale)),
+        "CTC": build(CtcTransformerModel, "ctc_transformer", ctc_upsample_scale=graph_scale),
     }
 
 
