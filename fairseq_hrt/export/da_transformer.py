@@ -10,7 +10,7 @@ import logging
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, Mapping
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from ..native.conversion.plain_files import Settings
 from ..native.conversion.tensors import Tensors
 from ..native.families.fields import MOST_LAYERS
 from ..native.io.escaping import shown
+from .lightseq_layers import lightseq_layer
 
 logger = logging.getLogger(__name__)
 
@@ -205,7 +206,7 @@ class _Converter:
         """Takes LightSeq's layers apart, each of which is one vector, into fairseq's parameters."""
         held = self.tensors.held
         for number in range(layers):
-            parts = _lightseq_layer(side, number, layers, width, inner)
+            parts = lightseq_layer(side, number, layers, width, inner)
             sizes = [int(np.prod(shape)) for _, shape in parts]
             flat = self.tensors.take(f"{side}.layers.{number}.para", sum(sizes))
             for (name, shape), part in zip(parts, np.split(flat, np.cumsum(sizes)[:-1])):
@@ -384,44 +385,6 @@ class _Converter:
         for name in ("decode_no_consecutive_repeated_ngram", "decode_no_repeated_ngram"):
             if read.number(name, 0, least=0):
                 logger.warning("%s: its %s is left out", self.path, name)
-
-
-def _lightseq_layer(
-    side: str, number: int, layers: int, width: int, inner: int
-) -> List[Tuple[str, Tuple[int, ...]]]:
-    """fairseq's names and shapes of what LightSeq keeps in the vector of a layer, in its order. The
-    first decoder layer also has keys and values of the source for all ``layers``."""
-    layer = f"{side}.layers.{number}"
-    matrix, vector = (width, width), (width,)
-
-    def linear(name: str) -> List[Tuple[str, Tuple[int, ...]]]:
-        return [(f"{layer}.{name}.weight", matrix), (f"{layer}.{name}.bias", vector)]
-
-    def norm(name: str) -> List[Tuple[str, Tuple[int, ...]]]:
-        return [(f"{layer}.{name}.weight", vector), (f"{layer}.{name}.bias", vector)]
-
-    found: List[Tuple[str, Tuple[int, ...]]] = [
-        (f"{layer}.self_attn.{part}_proj.{kind}", shape)
-        for kind, shape in (("weight", matrix), ("bias", vector))
-        for part in "qkv"
-    ]
-    found += linear("self_attn.out_proj") + norm("self_attn_layer_norm")
-    if side == "decoder":
-        found += linear("encoder_attn.q_proj") + linear("encoder_attn.out_proj")
-        found += norm("encoder_attn_layer_norm")
-    found += [
-        (f"{layer}.fc1.weight", (inner, width)), (f"{layer}.fc1.bias", (inner,)),
-        (f"{layer}.fc2.weight", (width, inner)), (f"{layer}.fc2.bias", vector),
-        *norm("final_layer_norm"),
-    ]  # fmt: skip
-    if side == "decoder" and number == 0:
-        found += [
-            (f"{side}.layers.{other}.encoder_attn.{part}_proj.{kind}", shape)
-            for kind, shape in (("weight", matrix), ("bias", vector))
-            for other in range(layers)
-            for part in "kv"
-        ]
-    return found
 
 
 def _plain(config: Any) -> Dict[str, Any]:

@@ -1,0 +1,42 @@
+"""What LightSeq keeps in the one vector of a Transformer layer."""
+
+from typing import List, Tuple
+
+# Names and shapes.
+Parts = List[Tuple[str, Tuple[int, ...]]]
+
+
+def lightseq_layer(side: str, number: int, layers: int, width: int, inner: int) -> Parts:
+    """fairseq's names and shapes of what LightSeq keeps in the vector of a layer, in its order. The
+    first decoder layer also has keys and values of the source for all ``layers``."""
+    layer = f"{side}.layers.{number}"
+    matrix, vector = (width, width), (width,)
+
+    def linear(name: str) -> Parts:
+        return [(f"{layer}.{name}.weight", matrix), (f"{layer}.{name}.bias", vector)]
+
+    def norm(name: str) -> Parts:
+        return [(f"{layer}.{name}.weight", vector), (f"{layer}.{name}.bias", vector)]
+
+    found: Parts = [
+        (f"{layer}.self_attn.{part}_proj.{kind}", shape)
+        for kind, shape in (("weight", matrix), ("bias", vector))
+        for part in "qkv"
+    ]
+    found += linear("self_attn.out_proj") + norm("self_attn_layer_norm")
+    if side == "decoder":
+        found += linear("encoder_attn.q_proj") + linear("encoder_attn.out_proj")
+        found += norm("encoder_attn_layer_norm")
+    found += [
+        (f"{layer}.fc1.weight", (inner, width)), (f"{layer}.fc1.bias", (inner,)),
+        (f"{layer}.fc2.weight", (width, inner)), (f"{layer}.fc2.bias", vector),
+        *norm("final_layer_norm"),
+    ]  # fmt: skip
+    if side == "decoder" and number == 0:
+        found += [
+            (f"{side}.layers.{other}.encoder_attn.{part}_proj.{kind}", shape)
+            for kind, shape in (("weight", matrix), ("bias", vector))
+            for other in range(layers)
+            for part in "kv"
+        ]
+    return found
