@@ -130,14 +130,21 @@ def test_the_translation_of_a_term_alone_shows_its_words():
         (pairs, {"dog": "Köter"}, ["Ein Hund."], "der alte Köter sieht eine Katze"),
         (pairs, {"cat": "Mieze"}, ["Katzen"], "der alte Hund sieht eine Mieze"),
         (pairs, {"old dog": "Greis"}, ["alter Hund"], "der Greis sieht eine Katze"),
+        # No word is of two terms.
+        (pairs, {"old": "Greis", "dog": "Köter"}, ["alter Hund", "Hund"],
+         "der Greis Köter sieht eine Katze"),
         # Nothing resembles it: what is aligned, without short words before the others.
         ([(0, 2), (2, 2)], {"dog": "Köter"}, ["Rüde"], "der Köter sieht eine Katze"),
         # Nothing is aligned.
         ([], {"dog": "Köter", "cat": "Mieze"}, ["Hunde", "Kater"],
          "der alte Köter sieht eine Mieze"),
-        ([], {"dog": "Köter"}, ["Rüde"], "der alte Köter Hund sieht eine Katze"),
+        ([], {"dog": "Köter"}, ["Rüde"], "der alte Hund Köter sieht eine Katze"),
     ]  # fmt: skip
     for links, terms, alone, expected in cases:
         found = Glossary(terms).find(english)
         links = word_links(english, german, links)
         assert with_terms(english, german, links, found, alone)[0] == expected
+    source, terms = "old dog cat b c d e f", {"old dog": "Greis", "cat": "Mieze"}
+    found = Glossary(terms).find(source)
+    text, _ = with_terms(source, "alte Hund", [], found, ["alter Hund", "x"])
+    assert text == "Greis Mieze"
