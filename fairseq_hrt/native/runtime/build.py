@@ -164,8 +164,8 @@ def _run(command: Sequence[str]) -> str:
     )
 
 
-def target(command: List[str]) -> Target:
-    """What a compiler compiles for: this machine, where its macros do not tell."""
+def _macros(command: List[str]) -> str:
+    """The macros that a compiler defines; '' if it does not tell."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "empty.c").touch()
         try:
@@ -175,9 +175,14 @@ def target(command: List[str]) -> Target:
                 timeout=900,
             )
         except (OSError, subprocess.TimeoutExpired):
-            return Target(platform.machine(), sys.platform)
+            return ""
+    return said.stdout.decode(errors="replace")
+
+
+def target(command: List[str]) -> Target:
+    """What a compiler compiles for: this machine, where its macros do not tell."""
     # "#define NAME VALUE"
-    lines = [line.split() for line in said.stdout.decode(errors="replace").splitlines()]
+    lines = [line.split() for line in _macros(command).splitlines()]
     macros = {words[1]: words[-1] for words in lines if len(words) > 1}
     oldest = macros.get(_OLDEST_MACOS, "").zfill(6)
     release = (int(oldest[:-4]), int(oldest[-4:-2])) if oldest.isdecimal() else (0, 0)
@@ -234,10 +239,8 @@ def compile_library(
     stamp = f'-DFH_FINGERPRINT="{fingerprint(kernel)}"'
     headers = b"".join(path.read_bytes() for path in sources(kernel) if path.suffix == ".h")
     objects.mkdir(parents=True, exist_ok=True)
-    # $CC may be another compiler by the same name
-    version = subprocess.run(
-        [*command, "--version"], capture_output=True, text=True, errors="replace"
-    ).stdout
+    # $CC may be another compiler by the same name. Not by --version, for which zig writes a file.
+    version = _macros(command)
 
     def for_system(flags: Sequence[str]) -> List[str]:
         left_out = NOT_ON_WINDOWS if machine.system == "win32" else ()
