@@ -41,6 +41,8 @@ RESULTS = "RESULTS.md"
 PAGES = (
     REPOSITORY / RESULTS,
     HERE / RESULTS,
+    HERE / "more_text.md",
+    HERE / "claims.md",
     REPOSITORY / "README.md",
     REPOSITORY / "docs" / "choosing.md",
     REPOSITORY / "docs" / "guides" / "engines.md",
@@ -220,8 +222,8 @@ def verdict(claim: Mapping[str, Any], values: Mapping[str, Any]) -> str:
 
 
 def claims_table(claims: Sequence[Mapping[str, Any]], figures: Figures, others: bool) -> str:
-    """How many claims were reproduced, and a row for each of the main ones, for the page of the
-    repository, or of the others, for the study's."""
+    """How many claims were reproduced, and a row for each of the main ones, for the repository's
+    page of results, or of the others, for the study's page of claims."""
     rows: List[List[str]] = []
     counts = dict.fromkeys(("yes", "partly", "no", "not run yet"), 0)
     for claim in claims:
@@ -229,10 +231,12 @@ def claims_table(claims: Sequence[Mapping[str, Any]], figures: Figures, others: 
         counts[word] += 1
         if claim.get("main", False) != others:
             link = claim["see"]
-            if not others:
-                # From the folder of the page.
-                page = RESULTS if link.startswith("#") else ""
-                link = os.path.normpath(f"examples/study/{page}{link}")
+            # Anchors are those of the study's page of results.
+            link = f"{RESULTS}{link}" if link.startswith("#") else link
+            if others:
+                found = found.replace("(#students-from-more-text)", "(more_text.md)")
+            else:
+                link = os.path.normpath(f"examples/study/{link}")
             own = (claim["says"], claim["place"], claim.get("theirs", ""))
             rows.append([*own, f"[{word}]({link})", found])
     said = ", ".join(f"{count} {word}" for word, count in counts.items())

@@ -46,7 +46,7 @@ def test_anchors_that_other_pages_name_exist():
         *root.glob("examples/**/*.md"),
     ]:
         for path, anchor in re.findall(
-            r"\]\(([^)#]*RESULTS\.md)#([\w-]+)\)", page.read_text(encoding="utf-8")
+            r"\]\(([^)#]*\.md)#([\w-]+)\)", page.read_text(encoding="utf-8")
         ):
             named.add(((page.parent / path).resolve(), anchor))
     for path, anchor in named:
