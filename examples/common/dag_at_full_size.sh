@@ -7,9 +7,8 @@
 # 8; then 5,000 updates of about 256,000 tokens, learning rate 2e-4, 500 warm-up updates, glancing 0.1, bigrams. Dropout 0.1, weight decay
 # 0.01, no label smoothing. The five best checkpoints by validation BLEU are averaged (averaged.pt).
 # Released code (README of ictnlp/FA-DAT): glancing falls over the first 200,000 updates, where its first stage ends; Adam (0.9, 0.999),
-# clipping 0.1, learned positions, GELU, initialisation as in BERT, a start symbol that counts for lambda, graphs of at most 1,024 vertices.
-# Unlike there the start symbol only counts (--dag-count-bos: graphs are as large as theirs); their encoder also reads <s> in front of the
-# source, ours begins with the first word. So neither reads the other's checkpoints.
+# clipping 0.1, learned positions, GELU, initialisation as in BERT, an encoder that reads <s> before
+# the source, where it counts for lambda (--dag-read-bos), graphs of at most 1,024 vertices.
 # NGRAM (2): their order; 1 and 3 are in Table 1. Ours: pairs whose target does not fit into its graph are left out (--dag-filter-ratio).
 
 GPUS=${GPUS:-1} SCALE=${SCALE:-8} NGRAM=${NGRAM:-2} SEED=${SEED:-1} KEEP=1
@@ -22,7 +21,7 @@ esac
 SHARED=(
     "$DATA" --user-dir fairseq_hrt --task translation_dag --source-lang "$SRC" --target-lang "$TGT"
     --arch dag_transformer_wmt_en_de "$EMBEDDINGS" --encoder-learned-pos --decoder-learned-pos --activation-fn gelu --dag-bert-init
-    --dag-upsample-scale "$SCALE" --dag-count-bos --dag-filter-ratio "$SCALE"
+    --dag-upsample-scale "$SCALE" --dag-read-bos --dag-filter-ratio "$SCALE"
     --dropout 0.1 --weight-decay 0.01 --clip-norm 0.1 --optimizer adam --adam-betas '(0.9, 0.999)'
     --lr-scheduler inverse_sqrt --warmup-init-lr 1e-07 --fp16 --distributed-world-size "$GPUS" --seed "$SEED"
     --eval-bleu --eval-bleu-remove-bpe --best-checkpoint-metric bleu --maximize-best-checkpoint-metric
@@ -49,5 +48,5 @@ fuzzy() {
 }
 
 TEXT=$(contents_of_data "$DATA" train valid)
-stage nll "$OUT/nll" "$DATA $TEXT, $SRC-$TGT, scale $SCALE, seed $SEED" nll
+stage nll "$OUT/nll" "$DATA $TEXT, $SRC-$TGT, scale $SCALE, reads <s>, seed $SEED" nll
 stage fuzzy "$OUT/fuzzy" "$([ "$NGRAM" = 2 ] && echo bigrams || echo "$NGRAM-grams")" fuzzy
