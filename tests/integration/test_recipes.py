@@ -669,7 +669,7 @@ WANG = {
 }  # fmt: skip
 FA_DAT = {
     "dropout": 0.1, "weight_decay": 0.01, "adam_betas": "(0.9, 0.999)", "clip_norm": 0.1,
-    "dag_upsample_scale": "8", "dag_count_bos": True, "keep_best_checkpoints": 5,
+    "dag_upsample_scale": "8", "dag_read_bos": True, "keep_best_checkpoints": 5,
 }  # fmt: skip
 LIKELIHOOD = {
     **FA_DAT, "lr": [0.0005], "warmup_updates": 10000, "tokens": 65536, "max_update": 300000,
