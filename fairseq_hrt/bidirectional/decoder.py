@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..engine import NativeParts
 from ..native.runtime.header import Header
-from ..training import count_positions, refuse_extras, start_self_attention
+from ..training import leave_sinusoids_out, refuse_extras, start_self_attention
 from .config import BidirectionalModelConfig
 from .position_vectors import SlotPositions
 from .slots import check_directions, slot_mask, start_symbols
@@ -168,7 +168,7 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
             ValueError: the checkpoint has learned positions or other directions than this model.
         """
         start_self_attention(state_dict, self, name)
-        count_positions(state_dict, self, name)
+        leave_sinusoids_out(state_dict, self, name)
         super().upgrade_state_dict_named(state_dict, name)
         if (
             isinstance(self.embed_positions, SlotPositions)

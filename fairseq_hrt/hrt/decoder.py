@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..engine import NativeParts
 from ..native.families.hrt import untrained
 from ..native.runtime.header import Header
-from ..training import count_positions, refuse_extras, start_self_attention
+from ..training import leave_sinusoids_out, refuse_extras, start_self_attention
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import HRTModelConfig
 from .sample import SampleView
@@ -223,7 +223,7 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         checkpoint are matched by their chunk sizes.
         """
         start_self_attention(state_dict, self, name)
-        count_positions(state_dict, self, name)
+        leave_sinusoids_out(state_dict, self, name)
         super().upgrade_state_dict_named(state_dict, name)
         special, sizes = f"{name}.embed_special.weight", f"{name}.special_chunk_sizes"
         own = self.state_dict().items()

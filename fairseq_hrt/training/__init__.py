@@ -2,7 +2,7 @@
 losses, presets, the base class of models."""
 
 from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig, SmoothedLossConfig
-from .conventions import count_positions, start_self_attention
+from .conventions import leave_sinusoids_out, start_self_attention
 from .distillation import draw_raw, drawn_targets, truncate_targets, with_distilled_targets
 from .glancing import GlanceSchedule, same_random_numbers_afterwards
 from .hashing import Purpose, hash_uniform
@@ -23,11 +23,11 @@ __all__ = [
     "SmoothedLoss",
     "SmoothedLossConfig",
     "check_label_smoothing",
-    "count_positions",
     "draw_raw",
     "drawn_targets",
     "flatten_options",
     "hash_uniform",
+    "leave_sinusoids_out",
     "refuse_extras",
     "register_presets",
     "same_random_numbers_afterwards",

@@ -256,24 +256,37 @@ def start_self_attention(state: Dict[str, Tensor], decoder: nn.Module, name: str
     )
 
 
-def count_positions(state: Dict[str, Tensor], decoder: nn.Module, name: str) -> None:
-    """Leaves a checkpoint's table of positions out for a decoder that computes sinusoids.
+def leave_sinusoids_out(state: Dict[str, Tensor], decoder: nn.Module, name: str) -> None:
+    """Leaves a checkpoint's table of sinusoids out for a decoder that computes its own.
 
     Models of Hugging Face's Marian bring one, with frequencies 10000^(-2i / D) instead of fairseq's
-    10000^(-i / (D / 2 - 1)).
+    10000^(-i / (D / 2 - 1)). A table that was learned stays, and is refused by what loads it.
 
     Args:
         state: of the checkpoint, changed in place.
         decoder: the module that will load it.
         name: prefix of the decoder's parameters in the checkpoint.
     """
-    table = "embed_positions.weight"
-    if f"{name}.{table}" in state and table not in decoder.state_dict():
-        del state[f"{name}.{table}"]
-        logger.warning(
-            "the checkpoint's decoder has a table of positions, which is left out: this one"
-            " computes fairseq's sinusoids"
-        )
+    own = "embed_positions.weight"
+    table = state.get(f"{name}.{own}")
+    if table is None or own in decoder.state_dict() or not _are_sinusoids(table):
+        return
+    del state[f"{name}.{own}"]
+    logger.warning(
+        "the checkpoint's decoder has a table of sinusoids, which is left out: this one computes"
+        " fairseq's"
+    )
+
+
+def _are_sinusoids(table: Tensor) -> bool:
+    """Whether a table ``[positions, D]`` has sines, then cosines of the same angles; rows before
+    the first position may be zero."""
+    half = table.size(1) // 2
+    squares = table.float().square()
+    circles = squares[:, :half] + squares[:, half : 2 * half]  # [positions, D / 2]
+    # Half precision rounds by 5e-4.
+    right = ((circles - 1).abs() < 1e-2).all(1) | (table == 0).all(1)  # [positions]
+    return bool(right.all())
 
 
 def _yes(value: bool) -> str:

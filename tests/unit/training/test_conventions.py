@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.training.config import ACTIVATIONS
-from fairseq_hrt.training.conventions import NOTE, Conventions, SinusoidsFrom, start_self_attention
+from fairseq_hrt.training.conventions import (
+    NOTE,
+    Conventions,
+    SinusoidsFrom,
+    leave_sinusoids_out,
+    start_self_attention,
+)
 
 STUDENTS = {
     "hrt_transformer": dict(hrt_chunk_sizes=[2], hrt_relative_window=3),
@@ -222,3 +228,19 @@ def test_decoders_without_cells_stay_as_they_are(tiny):
     before = dict(state)
     start_self_attention(state, Namespace(), "decoder")
     assert state.keys() == before.keys()
+
+
+@pytest.mark.parametrize("sort", [torch.float32, torch.float16])
+def test_only_tables_of_sinusoids_are_left_out(sort, caplog):
+    """With the frequencies of Hugging Face's Marian, behind a row of padding; a table that was
+    learned stays for whoever refuses it."""
+    angles = torch.arange(9)[:, None] * 10000 ** (-torch.arange(0, 8, 2) / 8)  # [9, 4]
+    table = torch.cat([angles.sin(), angles.cos()], 1)  # [9, 8]
+    table = torch.cat([torch.zeros(1, 8), table]).to(sort)
+    learned = table.clone()
+    learned[4, 2] += 0.3
+    for weights, stays in ((table, False), (learned, True)):
+        state = {"decoder.embed_positions.weight": weights, "decoder.other": torch.ones(1)}
+        leave_sinusoids_out(state, torch.nn.Linear(1, 1), "decoder")
+        assert ("decoder.embed_positions.weight" in state) == stays and "decoder.other" in state
+    assert caplog.text.count("a table of sinusoids, which is left out") == 1
