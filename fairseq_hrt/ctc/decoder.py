@@ -36,7 +36,9 @@ class SoftCopy(nn.Module):
 
     @property
     def temperature(self) -> Tensor:
-        return self.log_temperature.float().exp()
+        # Half precision is too coarse for distances; double stays.
+        wide = torch.promote_types(self.log_temperature.dtype, torch.float32)
+        return self.log_temperature.to(wide).exp()
 
     def forward(self, real: Tensor, scale: float, width: int) -> Tensor:
         """Weights ``[B, T, S]``.
@@ -46,10 +48,11 @@ class SoftCopy(nn.Module):
             scale: λ.
             width: T.
         """
-        token = real.cumsum(1) - 0.5  # [B, S]
-        place = (torch.arange(width, device=real.device) + 0.5) / scale  # [T]
+        temperature = self.temperature
+        token = real.cumsum(1).to(temperature) - 0.5  # [B, S]
+        place = (torch.arange(width, device=real.device).to(temperature) + 0.5) / scale  # [T]
         distance = (token.unsqueeze(1) - place.view(1, -1, 1)).abs()  # [B, T, S]
-        scores = (-distance / self.temperature).masked_fill(~real.unsqueeze(1), float("-inf"))
+        scores = (-distance / temperature).masked_fill(~real.unsqueeze(1), float("-inf"))
         return scores.softmax(2)
 
 
