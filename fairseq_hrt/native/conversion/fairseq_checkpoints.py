@@ -62,7 +62,6 @@ def read_fairseq(
             f"{data} holds no subword codes ({', '.join((*_CODES, *_SENTENCEPIECE))}): give them by"
             " --codes, or --subwords none"
         )
-    assert subwords is not None
 
     def complete(bundle: Bundle) -> None:
         bundle.examples = list(wishes.examples)

@@ -23,6 +23,9 @@ _SHORT = 3
 _LIKE, _SURE = 0.5, 0.75
 # Words of the translation of a term alone that are compared, and letters of each.
 _MOST_WORDS, _LONGEST_WORD = 8, 50
+# Places on either side that are compared, where a word occurs very often: time grows with terms,
+# not with terms times words.
+_NEAREST = 32
 _Span = Tuple[int, int]
 
 
@@ -160,13 +163,15 @@ def _compared(
     """
     texts = [_bare(words[number]) for number in range(len(words))]
     wanted = [_telling(text) for text in alone]
+    alike: Dict[str, List[Tuple[int, float]]] = {}
     pairs = []
     for number, ((first, end), own) in enumerate(zip(stretches, wanted)):
-        most = max(map(len, own), default=0)
-        # A short word such as a preposition is not looked for by itself.
-        anchors = [word for word in own if len(word) > _SHORT or most <= _SHORT]
-        for place, text in enumerate(texts):
-            likeness = max((_likeness(text, word) for word in anchors), default=0.0)
+        if alone[number] not in alike:
+            alike[alone[number]] = _alike(texts, own)
+        candidates = alike[alone[number]]
+        middle = bisect_right(candidates, (round(shares[number] * len(texts)),))
+        near = candidates[max(middle - _NEAREST, 0) : middle + _NEAREST]
+        for place, likeness in near:
             inside = first <= place < end
             if likeness >= (_LIKE if inside or first == end else _SURE):
                 apart = abs((place + 0.5) / len(texts) - shares[number])
@@ -184,6 +189,22 @@ def _compared(
     ends = {place: end for start, end in chosen for place in range(start + 1, end)}
     # What is added does not part the words of another term.
     return [(start, end) if start < end else 2 * (ends.get(start, start),) for start, end in chosen]
+
+
+def _alike(texts: Sequence[str], own: Sequence[str]) -> List[Tuple[int, float]]:
+    """The places of words that resemble one of a term's, with their likeness.
+
+    Args:
+        texts: all words.
+        own: those of the translation of the term alone.
+    """
+    most = max(map(len, own), default=0)
+    # A short word such as a preposition is not looked for by itself.
+    anchors = [word for word in own if len(word) > _SHORT or most <= _SHORT]
+    known = {
+        text: max((_likeness(text, word) for word in anchors), default=0.0) for text in set(texts)
+    }
+    return [(place, known[text]) for place, text in enumerate(texts) if known[text] >= _LIKE]
 
 
 def _grown(span: _Span, texts: Sequence[str], wanted: Sequence[str], taken: bytearray) -> _Span:
@@ -251,11 +272,13 @@ def _kept(translation: str, terms: Sequence[Term], spans: Sequence[_Span]) -> Li
     taken = bytearray(len(translation))
     for text in sorted(wanted, key=lambda text: (-len(text), text)):
         places = [span for span in _occurrences(text, translation) if 1 not in taken[slice(*span)]]
-        pairs = sorted(
-            (max(start - spans[number][1], spans[number][0] - end, 0), number, start, end)
-            for number in wanted[text]
-            for start, end in places
-        )
+        pairs = []
+        for number in wanted[text]:
+            low, high = spans[number]
+            middle = bisect_right(places, (low, high))
+            for start, end in places[max(middle - _NEAREST, 0) : middle + _NEAREST]:
+                pairs.append((max(start - high, low - end, 0), number, start, end))
+        pairs.sort()
         for _, number, start, end in pairs:
             if kept[number] is None and not taken[start]:
                 kept[number] = start, end

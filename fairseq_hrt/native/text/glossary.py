@@ -69,6 +69,10 @@ def _continues(sign: str) -> bool:
     )
 
 
+def _without_capitals(folded: "_Folded") -> bool:
+    return folded.text.replace("ς", "σ") == folded.small
+
+
 def _of_word(sign: str) -> bool:
     """Whether a character is of a word of a script with spaces."""
     return bool(sign) and (sign.isalnum() or _continues(sign)) and not _SPACELESS.match(sign)
@@ -106,7 +110,8 @@ class _Folded:
         text = "".join(parts).translate(_VARIANTS)
         # Few letters have two small ones.
         small = "".join(sign.lower() if len(sign.lower()) == 1 else sign for sign in text)
-        return cls(text, small, [*places, len(given)])
+        # A sigma's form depends on what follows it.
+        return cls(text, small.replace("ς", "σ"), [*places, len(given)])
 
 
 class Glossary:
@@ -153,8 +158,13 @@ class Glossary:
         node = self._roots[0]
         for key in (units.bare[0], *units.keys[1:]):
             node = node.setdefault(key, {})
-        exact = "" if folded.text == folded.small else folded.text
-        node.setdefault("", {})[exact] = translated
+        exact = "" if _without_capitals(folded) else folded.text
+        # Spellings that are found alike, such as those of an apostrophe, are one term.
+        if node.setdefault("", {}).setdefault(exact, translated) != translated:
+            raise ValueError(
+                f"term {shown(term)} has two translations, {shown(node[''][exact])} and"
+                f" {shown(translated)}, in another spelling: keep one"
+            )
 
     @classmethod
     def read(cls, path: Union[str, Path]) -> "Glossary":
@@ -213,7 +223,14 @@ class Glossary:
         """A glossary from what Python's users give: one, its terms, or the path of its file."""
         if given is None or isinstance(given, Glossary):
             return given
-        return cls(given) if isinstance(given, Mapping) else cls.read(given)
+        if isinstance(given, Mapping):
+            return cls(given)
+        if not isinstance(given, (str, Path)):
+            raise ValueError(
+                f"glossary {shown(given)}: give terms with their translations, the path of a file,"
+                " or a Glossary"
+            )
+        return cls.read(given)
 
     def over(self, other: "Optional[Glossary]") -> "Glossary":
         """This glossary and, for what it does not have, another one."""

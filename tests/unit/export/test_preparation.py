@@ -237,7 +237,9 @@ def test_translations_are_compared_with_their_references(escaped, caplog, right)
         ),
         source=SimpleNamespace(words=words.symbols),
         target=SimpleNamespace(words=words.symbols),
-        translate=lambda lines: [answers.get(one, one) if right else "xyz" for one in lines],
+        translate=lambda lines, progress: [
+            answers.get(one, one) if right else "xyz" for one in lines
+        ],
     )  # fmt: skip
     require_translations(translator, data)
     assert bool(warnings(caplog)) is not right

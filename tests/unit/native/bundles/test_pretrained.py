@@ -110,7 +110,7 @@ def test_who_decodes(monkeypatch, given, runtime, expected):
     decoder, takes_over, options = fairseq_hrt.from_pretrained(
         "anywhere", threads=3, beam=2, **given
     )
-    assert options == {"beam": 2}
+    assert options == {"beam": 2, "glossary": None}
     if expected == "native":
         assert decoder == ("native", {"threads": 3, "use_shortlist": False}) and loaded == []
         # Where the engine was chosen, nothing takes over.

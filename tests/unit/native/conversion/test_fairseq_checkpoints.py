@@ -39,6 +39,12 @@ def test_a_model_with_codes_of_fastbpe(folder, tmp_path):
     )
 
 
+def test_codes_that_are_given_say_what_they_are(folder, tmp_path):
+    (folder / "bpecodes").rename(tmp_path / "mine")
+    bundle = import_model(folder, tmp_path / "bundle", Wishes(codes=tmp_path / "mine"))
+    assert bundle.subwords == "subword-nmt"
+
+
 def test_an_ensemble_in_the_order_of_its_numbers(folder, tmp_path):
     for number in (2, 10):
         write_checkpoint(folder / f"model{number}.pt", folder, "autoregressive", seed=number)

@@ -148,3 +148,12 @@ def test_the_translation_of_a_term_alone_shows_its_words():
     found = Glossary(terms).find(source)
     text, _ = with_terms(source, "alte Hund", [], found, ["alter Hund", "x"])
     assert text == "Greis Mieze"
+
+
+def test_terms_that_occur_very_often_take_linear_time():
+    # Each occurrence beside each word would need minutes.
+    source, translation = " ".join(["dog"] * 4000), " ".join(["Hund"] * 4000)
+    found = Glossary({"dog": "Köter"}).find(source)
+    for alone in ([], ["Hund"] * len(found)):
+        text, given = with_terms(source, translation, [], found, alone)
+        assert text.split().count("Köter") == len(given) == 4000

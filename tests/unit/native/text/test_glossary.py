@@ -85,7 +85,7 @@ def test_words_case_and_scripts():
     terms = {
         "dog": "Hund", "Dog": "Dogge", "ice cream": "Eis", "cream": "Sahne", "NASA": "Nasa",
         "café": "Kaffeehaus", "C++": "C++", "l'or": "Gold", "हिन्दी": "Hindi", "学习": "Lernen",
-        "机器学习": "Maschinenlernen",
+        "机器学习": "Maschinenlernen", "οδός": "Straße",
     }  # fmt: skip
     cases = [
         ("dogs, a DOG's dog-house, hot-dog, dog_1, dog", ["DOG", "dog"]),
@@ -96,6 +96,7 @@ def test_words_case_and_scripts():
         ("c++ C++", ["C++"]),
         ("L'or, l\u2019or, d'or", ["L'or", "l\u2019or"]),
         ("हिन्दी, हिन्दीम", ["हिन्दी"]),
+        ("ΟΔΌΣ, οδός, οδόν", ["ΟΔΌΣ", "οδός"]),
         ("我喜欢机器学习和学习。", ["机器学习", "学习"]),
         ("dog@dog.org, http://a.org/dog, {dog}, <dog>dog</dog>", ["dog"]),
     ]
@@ -130,6 +131,14 @@ def test_files(tmp_path):
         Glossary.read(tmp_path / "none")
     with pytest.raises(ValueError, match="translation 3 is not a text"):
         Glossary({"dog": 3})
+    for given in (5, ["dog"]):
+        with pytest.raises(ValueError, match="give terms with their translations, the path"):
+            Glossary.of(given)
+    # Found alike, however they are written.
+    for one, other in (("don't", "don\u2019t"), ("e-mail", "e\u2010mail")):
+        assert len(Glossary({one: "a", other: "a"}).find(f"{one} {other}")) == 2
+        with pytest.raises(ValueError, match="two translations, 'a' and 'b', in another spelling"):
+            Glossary({one: "a", other: "b"})
 
 
 def test_one_glossary_over_another():
