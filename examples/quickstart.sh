@@ -73,8 +73,16 @@ STUDENT=(--disable-validation)
 
 chosen() { [[ " $FAMILIES " == *" $1 "* ]]; }
 
+# No word of it is a pattern of files.
+set -f
 for family in $FAMILIES; do
-    if [[ " $KNOWN " != *" $family "* ]]; then fail "FAMILIES=$FAMILIES: no family $family; there are: $KNOWN"; fi
+    if [[ " $KNOWN " != *" $family "* ]]; then fail "FAMILIES=$FAMILIES: no family $family; there are: $KNOWN, and all"; fi
+done
+set +f
+for name in TRAIN VALID TEST MODES DAG_MODES DAG_SCALE MERGES AT_UPDATES HRT_UPDATES IB_UPDATES \
+    IB2_UPDATES DAG_UPDATES FUZZY_UPDATES NAT_UPDATES BEAM SPEED_SENTENCES REPEATS THREADS \
+    TEACHER_THREADS SEED; do
+    if ! [[ ${!name} =~ ^[1-9][0-9]*$ ]]; then fail "$name=${!name}: give a number of 1 or more"; fi
 done
 if [ -n "$ROWS" ] && [ "$ROWS" != all ]; then fail "ROWS=$ROWS: give all, or leave it out"; fi
 
