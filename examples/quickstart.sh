@@ -317,7 +317,7 @@ dag() {
     fi
 }
 
-# What the line that shows progress is told of each: title, log, updates, and milliseconds that are
+# The line that shows progress is told of each: title, log, updates, and milliseconds that are
 # expected of each update on two cores of a server of 2024.
 step() { printf ' %q' "$1|$LOGS/$2.log|$3|$(($4 * PACE / 100))"; }
 
