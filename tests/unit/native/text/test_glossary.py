@@ -131,9 +131,9 @@ def test_files(tmp_path):
         Glossary.read(tmp_path / "none")
     with pytest.raises(ValueError, match="translation 3 is not a text"):
         Glossary({"dog": 3})
-    for given in (5, ["dog"]):
+    for value in (5, ["dog"]):
         with pytest.raises(ValueError, match="give terms with their translations, the path"):
-            Glossary.of(given)
+            Glossary.of(value)
     # Found alike, however they are written.
     for one, other in (("don't", "don\u2019t"), ("e-mail", "e\u2010mail")):
         assert len(Glossary({one: "a", other: "a"}).find(f"{one} {other}")) == 2
