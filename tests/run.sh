@@ -17,6 +17,8 @@ if [[ ${1:-} == quick ]]; then
 fi
 # the models are tiny: more threads than this only wait for each other
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+# where it is set each process compiles what it imports, two seconds a time
+unset PYTHONDONTWRITEBYTECODE
 # all of it has ten minutes: what takes long is named
 exec .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadfile --no-loadscope-reorder \
     --durations 30 --durations-min 3 "${selection[@]}" "$@"
