@@ -91,7 +91,10 @@ class Build(build_py):
             if self.editable_mode
             else Path(self.build_lib, "fairseq_hrt", "native", "runtime")
         )
-        built = kernel.build(folder, objects=ROOT / kernel.OBJECTS)
+        # A source tree is used where it is; a wheel may go elsewhere.
+        built = kernel.build(
+            folder, objects=ROOT / kernel.OBJECTS, only_here=bool(self.editable_mode)
+        )
         fix = (
             f"{built.reason}; fix: install a C compiler (on Debian and Ubuntu: apt install gcc; the"
             " package ziglang has one for every system), then this package again"

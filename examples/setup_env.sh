@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Make or complete the environment .venv at the root of the repository:
 #
-#   bash examples/setup_env.sh
+#   bash examples/setup_env.sh           what the recipes and all of fairseq-hrt's verbs need
+#   bash examples/setup_env.sh test      and what the tests need
 #
 # It needs Python >= 3.10 with venv and a C compiler (fairseq has parts in C++). It can be
 # interrupted and run again, and is done at once when nothing has changed. Other choices:
@@ -14,6 +15,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 TORCH_SPEC=${TORCH_SPEC:-torch==2.13.0}
+# What is looked over is compiled, so that a Python that writes no bytecode does not do so at each start.
+unset PYTHONDONTWRITEBYTECODE
 STAMP=.venv/setup.stamp
 LOG=.venv/setup.log
 
@@ -33,8 +36,14 @@ step() {
     }
 }
 
+case "$*" in
+"") extras=examples,completion,ctranslate2,sentencepiece,serve ;;
+test) extras=examples,test ;;
+*) fail "$*: give nothing, or test" ;;
+esac
 key=$({ echo "$TORCH_SPEC"; cat setup.py pyproject.toml constraints.txt examples/setup_env.sh fairseq_hrt/compat/startup.py fairseq_hrt/native/runtime/kernel/*.[ch]; } | cksum)
-if [[ -f $STAMP && $(<"$STAMP") == "$key" && -x .venv/bin/python ]]; then
+# What the tests need has all of it.
+if [[ -x .venv/bin/python ]] && grep -qsxF -e "$key $extras" -e "$key examples,test" "$STAMP"; then
     exit 0
 fi
 
@@ -52,6 +61,9 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
         fail "$python has no venv; on Debian and Ubuntu: apt install python3-venv"
 fi
 pip=(.venv/bin/python -m pip --disable-pip-version-check)
+# Python compiles what is imported when it first is; pip would spend half a minute on all the rest.
+# pip's options that begin with "no" are chosen by a false value.
+export PIP_NO_COMPILE=0
 : >"$LOG"
 # fairseq occupies a compiler for half a minute, PyTorch the disk: both at once.
 # Without its dependencies: pip rejects the releases of omegaconf and hydra that fairseq pins.
@@ -67,11 +79,15 @@ if ! fairseq_is_installed && ! compgen -G "$wheels/fairseq-0.12.2-*.whl" >/dev/n
     trap 'kill "$building" 2>/dev/null || true' EXIT
 fi
 step "installing $TORCH_SPEC${building:+, building fairseq 0.12.2}" "${pip[@]}" install --upgrade "setuptools>=77" "$TORCH_SPEC"
-step "installing fairseq_hrt and what it needs" "${pip[@]}" install -e '.[examples,test]' --constraint constraints.txt
+step "installing fairseq_hrt and what it needs" "${pip[@]}" install -e ".[$extras]" --constraint constraints.txt
 if [ -n "$building" ]; then step "waiting for fairseq to be built" fairseq_is_built; fi
 if ! fairseq_is_installed; then
     step "installing fairseq" "${pip[@]}" install --no-deps fairseq==0.12.2 --only-binary fairseq --find-links "$wheels"
 fi
-step "looking it over" .venv/bin/python -c "import fairseq"
-echo "$key" >"$STAMP"
+step "looking it over" .venv/bin/python -c "
+import compileall, fairseq_cli.generate, fairseq_cli.preprocess, fairseq_cli.train, torch._dynamo
+import ctranslate2, matplotlib.pyplot, sacrebleu, starlette.applications, fairseq_hrt
+compileall.compile_dir('fairseq_hrt', quiet=1)
+"
+echo "$key $extras" >"$STAMP"
 echo "setup_env.sh: .venv is ready"

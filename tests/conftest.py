@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         library.load_library()
     except library.LibraryUnavailable:
-        built = build.build(objects=build.HERE.parents[1] / build.OBJECTS)
+        built = build.build(objects=build.HERE.parents[2] / build.OBJECTS, only_here=True)
         if not built.library:
             raise pytest.UsageError(built.reason) from None
 

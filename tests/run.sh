@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-bash examples/setup_env.sh
+bash examples/setup_env.sh test
 selection=()
 if [[ ${1:-} == quick ]]; then
     shift

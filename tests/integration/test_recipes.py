@@ -311,8 +311,10 @@ def test_the_installation_is_what_setup_env_does(tmp_path):
         if command[:2] == ["pip", "install"]
     ]
     assert installed[0] == ["pip", "install", "torch>=2.6"]
+    (extras,) = re.findall(r'""\) extras=(.*) ;;', setup)
+    assert installed[1][1:4] == ["install", "-e", f".[{extras}]"]
     for command in installed[1:3]:
-        assert " ".join(command[1:]).replace(".[examples,test]", "'.[examples,test]'") in setup
+        assert " ".join(command[1:]).replace(f".[{extras}]", '".[$extras]"') in setup
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -95,7 +95,19 @@ def test_any_pytorch_may_be_chosen():
 
 def test_setup_env_installs_these():
     script = (ROOT / "examples" / "setup_env.sh").read_text(encoding="utf-8")
-    assert f"install -e '.[{','.join(EXTRAS)}]' --constraint constraints.txt" in script
+    assert 'install -e ".[$extras]" --constraint constraints.txt' in script
+    chosen = [extras.split(",") for extras in re.findall(r" extras=(\S+) ;;", script)]
+    assert chosen[1] == list(EXTRAS)
+    # All that verbs and recipes need, of which the tests have everything.
+    arguments = runpy.run_path(str(ROOT / "setup.py"), run_name="requirements")["setup_arguments"]()
+    needed, tested = (
+        {line for extra in extras for line in arguments["extras_require"][extra]}
+        for extras in chosen
+    )
+    assert needed <= tested
+    # Words of Chinese and Japanese, whose releases shape data, are installed by who has such text.
+    others = {*arguments["extras_require"]["chinese"], *arguments["extras_require"]["japanese"]}
+    assert needed == set(arguments["extras_require"]["all"]) - others
     # Another set of releases is another environment.
     assert "pyproject.toml constraints.txt" in script
     assert (ROOT / "constraints.txt").read_text(encoding="utf-8").count(

@@ -108,7 +108,7 @@ def test_the_tests_are_those_of_the_instructions_on_every_python():
     ]
     instructions = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     shown = {" ".join(words) for words in commands(workflow)}
-    for command in ("bash examples/setup_env.sh", "bash tests/run.sh"):
+    for command in ("bash examples/setup_env.sh test", "bash tests/run.sh"):
         assert command in shown and command in instructions
     assert {"ruff check", "ruff format --check", "mypy"} <= shown
 

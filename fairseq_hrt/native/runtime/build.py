@@ -57,6 +57,14 @@ INSTRUCTION_SETS: Dict[str, List[str]] = {
     "avx2": ["-mavx2", "-mfma"],
     "neon_dotprod": ["-march=armv8.2-a+dotprod"],
 }
+# What a compiler defines for a processor that can run them; AMX comes with AVX-512.
+MACROS = {
+    "amx_int8": "__AMX_INT8__",
+    "avx512_vnni": "__AVX512VNNI__",
+    "avx_vnni": "__AVXVNNI__",
+    "avx2": "__AVX2__",
+    "neon_dotprod": "__ARM_FEATURE_DOTPROD",
+}
 # Flags for `zig cc`, which cross-compiles without a sysroot and rejects those above.
 OTHER_SPELLINGS = {"neon_dotprod": ["-mcpu=generic+v8_2a+dotprod"]}
 # Processor families as compilers' macros call them, and their names in the tags of wheels; systems,
@@ -93,6 +101,7 @@ class Built(NamedTuple):
         target: the machine that the library runs on.
         instruction_sets: those compiled, the portable one included.
         left_out: instruction sets of this processor family that the compiler does not support.
+        not_here: those that the processor which compiles lacks, where it was built for that alone.
     """
 
     library: Optional[Path]
@@ -101,6 +110,7 @@ class Built(NamedTuple):
     target: Target = Target(platform.machine(), sys.platform)
     instruction_sets: Sequence[str] = ()
     left_out: Sequence[str] = ()
+    not_here: Sequence[str] = ()
 
 
 class CompilationError(Exception):
@@ -147,6 +157,20 @@ def instruction_sets(machine: str) -> List[str]:
     if machine in ("x86_64", "amd64"):
         return ["amx_int8", "avx512_vnni", "avx_vnni", "avx2"]
     return ["neon_dotprod"] if machine in ("aarch64", "arm64") else []
+
+
+def lacking_here(command: List[str]) -> List[str]:
+    """The instruction sets of the compiler's target that this processor lacks; none where the
+    compiler cannot tell, or compiles for another machine."""
+    machine = target(command)
+    if (machine.machine, machine.system) != (platform.machine(), sys.platform):
+        return []
+    defined = _macros([*command, "-march=native"]).split()
+    return [
+        name
+        for name in instruction_sets(machine.machine)
+        if defined and MACROS[name] not in defined
+    ]
 
 
 def _run(command: Sequence[str]) -> str:
@@ -214,6 +238,7 @@ def compile_library(
     objects: Path = OBJECTS,
     extra: Sequence[str] = (),
     command: Optional[List[str]] = None,
+    only_here: bool = False,
 ) -> Built:
     """Compiles and links the kernel; raises CompilationError.
 
@@ -222,6 +247,8 @@ def compile_library(
         objects: folder for object files; a hash of all inputs in their names keeps them up to date.
         extra: flags for every file and the linker, e.g. sanitizers.
         command: the compiler; by default :func:`compiler`.
+        only_here: without the instruction sets that this processor lacks. Each takes a compiler ten
+            seconds.
     """
     command = command or compiler()
     if not command:
@@ -232,7 +259,8 @@ def compile_library(
             "gcc for Windows puts vectors of 32 bytes at addresses that the processor refuses"
             " (its bug 54412): set CC to clang, or install the package ziglang"
         )
-    wanted = instruction_sets(machine.machine)
+    not_here = lacking_here(command) if only_here else []
+    wanted = [name for name in instruction_sets(machine.machine) if name not in not_here]
     known = ((name, instruction_set_flags(command, name)) for name in wanted)
     compiled = {name: flags for name, flags in known if flags}
     have = [f"-DFH_HAVE_{name.upper()}" for name in compiled]
@@ -290,10 +318,17 @@ def compile_library(
             raise CompilationError(f"the library cannot be linked: {said}")
         unfinished.replace(library)
     left_out = [name for name in wanted if name not in compiled]
-    return Built(library, "", shlex.join(command), machine, [*compiled, "plain"], left_out)
+    have_compiled = [*compiled, "plain"]
+    return Built(library, "", shlex.join(command), machine, have_compiled, left_out, not_here)
 
 
-def build(folder: Path = HERE, *, kernel: Path = KERNEL, objects: Path = OBJECTS) -> Built:
+def build(
+    folder: Path = HERE,
+    *,
+    kernel: Path = KERNEL,
+    objects: Path = OBJECTS,
+    only_here: bool = False,
+) -> Built:
     """Builds the library and a report for the doctor into ``folder``. Never fails: without a
     library, :attr:`Built.reason` tells why.
 
@@ -303,7 +338,9 @@ def build(folder: Path = HERE, *, kernel: Path = KERNEL, objects: Path = OBJECTS
     command = compiler()
     name = library_name(target(command).system) if command else LIBRARY
     try:
-        built = compile_library(folder / name, kernel=kernel, objects=objects, command=command)
+        built = compile_library(
+            folder / name, kernel=kernel, objects=objects, command=command, only_here=only_here
+        )
     except (CompilationError, OSError) as error:
         # Windows keeps a library that a process has loaded; its fingerprint is then refused.
         with suppress(OSError):
@@ -337,13 +374,13 @@ def platform_tag(machine: Target) -> str:
 
 
 def main() -> int:
-    """Builds the library in this source tree; returns the exit status."""
+    """Builds the library in this source tree, for this processor; returns the exit status."""
     if not sources():
         sys.stderr.write(
             "there are no C sources beside this file: install the package again instead\n"
         )
         return 1
-    built = build(objects=HERE.parents[2] / OBJECTS)
+    built = build(objects=HERE.parents[2] / OBJECTS, only_here=True)
     if not built.library:
         sys.stderr.write(f"not built: {built.reason}\n")
         return 1

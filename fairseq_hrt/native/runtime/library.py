@@ -162,12 +162,16 @@ def describe() -> List[str]:
         f"runs on        {found.chosen}" + (f" ({found.reason})" if found.reason else ""),
     ]
     try:
-        left_out = json.loads((library_folder() / REPORT).read_text(encoding="utf-8"))["left_out"]
+        report = json.loads((library_folder() / REPORT).read_text(encoding="utf-8"))
+        reasons = {
+            "the compiler lacks them; fix: install a newer one, then build again":
+                [*map(str, report["left_out"])],
+            "the processor that compiled lacks them; a wheel has all (pip install .)":
+                [*map(str, report["not_here"])],
+        }  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError):
-        left_out = []
-    if left_out:
-        lines.append(
-            f"left out       {', '.join(map(str, left_out))}: the compiler lacks them; fix:"
-            " install a newer one, then build again"
-        )
+        reasons = {}
+    for reason, names in reasons.items():
+        if names:
+            lines.append(f"left out       {', '.join(names)}: {reason}")
     return lines

@@ -13,6 +13,6 @@ int fh_usable(const char *name, char *why, unsigned long size) { return 1; }
 """
 
 
-def built(small, tmp_path):
+def built(small, tmp_path, **given):
     """What comes of building it."""
-    return build.build(small[0], kernel=small[1], objects=tmp_path / "objects")
+    return build.build(small[0], kernel=small[1], objects=tmp_path / "objects", **given)

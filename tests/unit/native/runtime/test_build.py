@@ -201,6 +201,38 @@ def compiler_with(folder, *macros):
     return [str(wrapper)]
 
 
+def test_what_this_processor_lacks(tmp_path, monkeypatch):
+    """A source tree's library is for where it is, so what only other processors run is not
+    compiled."""
+    macros = ["__x86_64__ 1", "__linux__ 1", "__AVX2__ 1", "__AVX512VNNI__ 1", "__AVX512F__ 1"]
+    command = compiler_with(tmp_path, *macros)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    assert build.lacking_here(command) == ["amx_int8", "avx_vnni"]
+    assert build.lacking_here(["/no/such/compiler"]) == [], "it does not tell"
+    # What another machine lacks is not known here.
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert build.lacking_here(command) == []
+
+
+@needs_compiler
+def test_a_library_for_this_processor_alone(small, tmp_path, monkeypatch, kernel):
+    lacking = build.lacking_here(build.compiler())
+    assert not set(lacking) & set(library.instruction_sets(kernel).usable)
+    for name in lacking:
+        (small[1] / f"operations_{name}.c").write_text("#error not to be compiled\n")
+    result = built(small, tmp_path, only_here=True)
+    assert list(result.not_here) == lacking and not set(lacking) & set(result.instruction_sets)
+    monkeypatch.setattr(library, "library_folder", lambda: small[0])
+    (told,) = [line for line in library.describe() if "pip install ." in line] or [""]
+    assert told == (
+        f"left out       {', '.join(lacking)}: the processor that compiled lacks them; a wheel has"
+        " all (pip install .)"
+        if lacking
+        else ""
+    )
+
+
 @pytest.mark.parametrize(
     ("macros", "library", "tag"),
     [
