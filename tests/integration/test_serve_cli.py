@@ -875,7 +875,7 @@ def test_attacks(bundles):
         "--size",
         "5000",
         "--seconds",
-        "1",
+        "3",
         "--word",
         "50",
         "--line",
