@@ -40,13 +40,11 @@ def trained(toy_data, command, tmp_path_factory):
     return folder, finished.stdout + finished.stderr
 
 
-# The other commands do their work below. hydra would compose all options for --help, in ten seconds.
-@pytest.mark.parametrize("name, option, shown", [
-    ("eval-lm", "--help", "usage: fairseq-eval-lm"),
-    ("hydra-train", "--hydra-help", "== Flags =="),
-])  # fmt: skip
-def test_help(command, name, option, shown):
-    assert shown in command(f"fairseq-{name}", option).stdout
+# the other commands do their work below
+@pytest.mark.parametrize("name", ["eval-lm", "hydra-train"])
+def test_help(command, name):
+    finished = command(f"fairseq-{name}", "--help")
+    assert "usage" in finished.stdout or "powered by hydra" in finished.stdout.lower()
 
 
 def test_training_shows_no_warning_and_counts_parameters_once(trained):
