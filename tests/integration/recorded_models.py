@@ -5,6 +5,7 @@ The weights are drawn from NumPy's legacy generator, whose numbers never change,
 from a seed of its own: one that is added or removed leaves the others alone.
 """
 
+import shutil
 import zlib
 
 import numpy as np
@@ -13,7 +14,10 @@ from fairseq_cli import preprocess
 from recorded_calls import run
 from tiny_models import write_checkpoint
 
-from fairseq_hrt.cli.main import main
+from fairseq_hrt.engine.torch_to_native import convert
+from fairseq_hrt.export.checkpoint_bundle import pack
+from fairseq_hrt.native.bundles.native_bundle import MODEL
+from fairseq_hrt.native.runtime.format import write_model
 
 LETTERS = "abcdefghijklmnopqr"
 # Each letter inside of a word and at its end.
@@ -88,6 +92,7 @@ def fill(model, seed=1):
     model.decoder.output_projection.weight.sub_(model.decoder.embed_tokens.weight)
     for symbol, factor in FAVOURED.items():
         model.decoder.output_projection.weight[model.decoder.dictionary.index(symbol)].mul_(factor)
+    return model
 
 
 def make_data(folder):
@@ -113,12 +118,19 @@ def make_models(folder):
     in ``data/bin``."""
     data = make_data(folder / "data")
     for name, (family, sizes, task) in MODELS.items():
-        write_checkpoint(folder / f"{name}.pt", data, family, sizes=[*SIZES, *sizes], fill=fill)
-        for weights in ("float32", "int8"):
-            run(
-                main, "fairseq-hrt", "bundle", folder / f"{name}.pt", "--data", data,
-                "--tokenizer", "space", "--subwords", "subword-nmt", "--codes",
-                folder / "data" / "codes", "--set", "max_len_b=16", "--runtime", weights,
-                "--output", folder / f"{name}_{weights}",
-                *([] if task is None else ["--task", task]),
-            )  # fmt: skip
+        kept = []
+        checkpoint = write_checkpoint(
+            folder / f"{name}.pt", data, family, sizes=[*SIZES, *sizes],
+            fill=lambda model, kept=kept: kept.append(fill(model)),
+        )  # fmt: skip
+        exact, small = (folder / f"{name}_{weights}" for weights in ("float32", "int8"))
+        pack(
+            exact, [checkpoint], data, states=[torch.load(checkpoint, weights_only=False)],
+            task=task, tokenizer="space", subwords="subword-nmt",
+            codes=folder / "data" / "codes", options={"max_len_b": "16"}, runtime="float32",
+        )  # fmt: skip
+        # It differs in its weights alone.
+        shutil.copytree(exact, small)
+        (model,) = kept
+        words = model.encoder.dictionary, model.decoder.dictionary
+        write_model(small / MODEL, *convert(model, *words, weights="int8"))

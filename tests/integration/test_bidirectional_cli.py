@@ -176,7 +176,7 @@ def test_scores_of_references_are_those_of_the_search(command, toy_data, student
         assert texts[0] == targets[number]
 
 
-TRAINING = [*MODEL, *SIZES, *RESUMABLE, "--max-update", "30", "--save-interval-updates", "5",
+TRAINING = [*MODEL, *SIZES, *RESUMABLE, "--max-update", "12", "--save-interval-updates", "4",
             "--keep-interval-updates", "1", "--raw-probability", "0.5"]  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def test_two_processes_learn_what_one_learns(toy_data, command, forks, tmp_path)
         *SIZES,
         *RESUMABLE,
         "--max-update",
-        "6",
+        "3",
         "--dropout",
         "0",
         "--batch-size",

@@ -80,11 +80,11 @@ def assert_refused(result):
     assert errors == said[-1:] and any(word in errors[0] for word in SAID), said
 
 
-# Each family with each place and with each value, not with each pair of them.
+# Each family with two places and with each value; each place with each value.
 @pytest.mark.parametrize("family, place, value", [
-    (family, place, VALUES[(row + column) % 2])
+    (family, PLACES[(row + column) % len(PLACES)], value)
     for row, family in enumerate([*FAMILIES, "fairseq's own"])
-    for column, place in enumerate(PLACES)
+    for column, value in enumerate(VALUES)
 ])  # fmt: skip
 def test_bundles(bundles, run, tmp_path, family, place, value):
     bundle = tmp_path / "bundle"
@@ -109,6 +109,7 @@ def test_bundles(bundles, run, tmp_path, family, place, value):
             fairseq_hrt.from_pretrained(bundle, engine="torch").score(["a b"], ["A"])
 
 
+# What is found while it decodes by every verb, what is found by loading by one of them.
 @pytest.mark.parametrize("family, value, engine", [
     (family, value, ("fairseq", "runtime")[(row + column) % 2])
     for row, family in enumerate(FAMILIES)
@@ -137,10 +138,11 @@ def test_checkpoints(toy_data, run, tmp_path, family, value, engine):
                 tmp_path / "b",
             )
         )
-        assert_refused(
-            run("distill", *data, "--gen-subset", "valid", "--out", tmp_path / "distilled")
-        )
-        assert_refused(run("tune", *data, "--grid", "lenpen=0.5,1"))
+        if math.isinf(value):
+            assert_refused(
+                run("distill", *data, "--gen-subset", "valid", "--out", tmp_path / "distilled")
+            )
+            assert_refused(run("tune", *data, "--grid", "lenpen=0.5,1"))
     if engine == "fairseq" and math.isnan(value):
         assert_refused(run("average", "--inputs", path, path, "--output", tmp_path / "averaged.pt"))
         assert_refused(

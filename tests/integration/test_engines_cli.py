@@ -60,12 +60,10 @@ def assert_equal(first, second):
 
 
 @pytest.mark.parametrize("family, options", [
-    ("hrt", "--beam 1 --print-step"),
     ("hrt", "--beam 4 --nbest 2"),
     ("dag", "--dag-decode-strategy joint-viterbi"),
     ("ctc", "--beam 1 --print-step"),
     ("ctc", "--beam 4 --nbest 2 --lenpen 0.6"),
-    ("autoregressive", "--beam 1 --print-alignment hard"),
     ("autoregressive", "--beam 3 --print-alignment hard"),
 ])  # fmt: skip
 def test_both_engines_print_the_same(generate, family, options):

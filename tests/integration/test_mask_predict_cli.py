@@ -1,10 +1,13 @@
 """Mask-Predict through the real command line: from a teacher on mixed targets, decoded in
 iterations."""
 
+from pathlib import Path
+
 import pytest
 from command_line import OPTIMIZER, SIZES, hypotheses, parameters
 
 pytestmark = pytest.mark.slow
+STUDY = Path(__file__).resolve().parents[2] / "examples" / "study"
 
 TRAIN = (
     "--user-dir fairseq_hrt --task translation_mask_predict --arch mask_predict_transformer"
@@ -44,7 +47,7 @@ def test_it_is_decoded_in_iterations(command, toy_data, student):
 
 def test_it_fills_in_what_is_hidden_of_a_translation(command, toy_data, student, teacher, tmp_path):
     output = command(
-        "python", "examples/study/masked_translations.py", toy_data, "--out", tmp_path,
+        "python", STUDY / "masked_translations.py", toy_data, "--out", tmp_path,
         "--translator", f"name=AT,path={teacher},task=translation_autoregressive,beam=1,max_len_b=9",
         "--filler", f"name=MP,path={student[0] / 'checkpoint_last.pt'}",
     ).stdout  # fmt: skip

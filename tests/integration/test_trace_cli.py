@@ -9,28 +9,21 @@ import urllib.request
 from contextlib import contextmanager
 
 import pytest
-from command_line import OPTIMIZER, SIZES
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def traced(command, toy_data, teacher, tmp_path_factory):
+def traced(command, toy_data, teacher, student_of, tmp_path_factory):
     """(folder, terminal output) of the teacher, its parallel decoding, and a bidirectional
     model."""
     folder = tmp_path_factory.mktemp("traced")
-    command(
-        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task",
-        "translation_bidirectional", "--arch", "bidirectional_transformer", "--criterion",
-        "bidirectional_loss", *SIZES, *OPTIMIZER, "--max-update", "4", "--save-dir", folder / "ib",
-        "--finetune-from-model", teacher,
-    )  # fmt: skip
     shared = f"path={teacher},beam=1,max_len_b=9"
     output = command(
         "fairseq-hrt", "trace", toy_data, "--sentence", "2", "--out", folder / "out",
         "--system", f"name=AT,{shared},task=translation_autoregressive",
         "--system", f"name=</script><b>Jacobi,{shared},task=translation_jacobi,jacobi_mode=pj",
-        "--system", f"name=IB,path={folder / 'ib/checkpoint_last.pt'},beam=1,max_len_b=9",
+        "--system", f"name=IB,path={student_of('bidirectional')},beam=1,max_len_b=9",
     )  # fmt: skip
     return folder / "out", output.stdout
 

@@ -28,6 +28,12 @@ FAMILIES = {
     "dag": ("translation_dag", "dag_transformer", None, {}),
     "ctc": ("translation_ctc", "ctc_transformer", None, {}),
 }
+# Options of a training.
+STUDENTS = {
+    "hrt": "--arch hrt_transformer --criterion hrt_loss --hrt-curriculum-power 0",
+    "bidirectional": "--arch bidirectional_transformer --criterion bidirectional_loss",
+    "dag": "--arch dag_transformer --criterion dag_nll_loss --dag-upsample-scale 3",
+}
 # Graphs of lines of hundreds of words would take long; the two languages have words of their own.
 MODELS = {
     "dag": "--dag-upsample-scale 2",
