@@ -33,6 +33,8 @@ from setuptools.errors import SetupError
 
 ROOT = Path(__file__).resolve().parent
 STARTUP_FILE = "fairseq_hrt_startup.pth"
+# An environment variable: which processors' instruction sets are compiled.
+KERNEL_FOR = "FAIRSEQ_HRT_KERNEL_FOR"
 
 
 def startup_line() -> str:
@@ -92,9 +94,13 @@ class Build(build_py):
             else Path(self.build_lib, "fairseq_hrt", "native", "runtime")
         )
         # A source tree is used where it is; a wheel may go elsewhere.
-        built = kernel.build(
-            folder, objects=ROOT / kernel.OBJECTS, only_here=bool(self.editable_mode)
-        )
+        wanted = os.environ.get(KERNEL_FOR, "here" if self.editable_mode else "all")
+        if wanted not in ("here", "all"):
+            raise SetupError(
+                f"{KERNEL_FOR}={wanted}: give here (the kernel is compiled for this processor) or"
+                " all (for every processor of its family)"
+            )
+        built = kernel.build(folder, objects=ROOT / kernel.OBJECTS, only_here=wanted == "here")
         fix = (
             f"{built.reason}; fix: install a C compiler (on Debian and Ubuntu: apt install gcc; the"
             " package ziglang has one for every system), then this package again"

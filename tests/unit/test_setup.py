@@ -54,6 +54,33 @@ def test_a_wheel_is_tagged_as_its_kernel(monkeypatch, tmp_path, machine, system,
     assert any(file.endswith(name) for file in build_py.get_outputs())
 
 
+@pytest.mark.parametrize("editable, chosen, only_here", [
+    (False, None, False), (True, None, True), (False, "here", True), (True, "all", False),
+    (False, "mine", "FAIRSEQ_HRT_KERNEL_FOR=mine: give here"),
+])  # fmt: skip
+def test_for_which_processors_a_kernel_is_compiled(
+    monkeypatch, tmp_path, editable, chosen, only_here
+):
+    commands = runpy.run_path(str(ROOT / "setup.py"), run_name="commands")
+    loaded, asked = commands["kernel_build"](), []
+    monkeypatch.setattr(
+        loaded, "build", lambda *_, **given: asked.append(given["only_here"]) or loaded.Built(None)
+    )
+    monkeypatch.setitem(commands["Build"].run.__globals__, "kernel_build", lambda: loaded)
+    monkeypatch.delenv("FAIRSEQ_HRT_KERNEL_FOR", raising=False)
+    if chosen:
+        monkeypatch.setenv("FAIRSEQ_HRT_KERNEL_FOR", chosen)
+    distribution = Distribution({"packages": [], "cmdclass": {"build_py": commands["Build"]}})
+    build_py = distribution.get_command_obj("build_py")
+    build_py.build_lib, build_py.editable_mode = str(tmp_path), editable
+    if isinstance(only_here, str):
+        with pytest.raises(SetupError, match=only_here):
+            distribution.run_command("build_py")
+    else:
+        distribution.run_command("build_py")
+        assert asked == [only_here]
+
+
 @pytest.mark.parametrize("only_translation", [False, True])
 def test_without_a_compiler(monkeypatch, tmp_path, only_translation):
     """The plugin has PyTorch to translate with; the installation that has not is not made, with one

@@ -59,6 +59,18 @@ def test_an_instruction_set_that_the_compiler_does_not_know_is_left_out(
     assert json.loads((small[0] / build.REPORT).read_text())["left_out"] == ["avx_vnni"]
 
 
+@needs_compiler
+def test_files_for_other_processors_are_right():
+    """Those that this machine can run are compiled and run by other tests; code is made of all for
+    a wheel."""
+    command = build.compiler()
+    for name in build.instruction_sets(build.target(command).machine):
+        flags = build.instruction_set_flags(command, name)
+        assert flags, name
+        file = build.KERNEL / f"operations_{name}.c"
+        assert not build._run([*command, *build.FLAGS, *flags, "-fsyntax-only", str(file)])
+
+
 def test_the_fingerprint_is_that_of_names_and_contents(tmp_path):
     assert build.fingerprint(tmp_path) == "" == build.fingerprint(tmp_path / "nothing")
     (tmp_path / "a.c").write_text("int a;")
