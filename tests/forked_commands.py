@@ -244,6 +244,9 @@ def serve(folder: Path) -> None:
     import composed_configs
 
     composed_configs.install()
+    composed_configs.remember("config", [])
+    # 20 expressions of the Han characters, for each file of a recipe.
+    sys.modules["sacremoses"].MosesTokenizer("zh")
     listeners = [socket.socket(socket.AF_UNIX) for _ in range(2)]
     for plugin, listener in enumerate(listeners):
         listener.bind(str(folder / fork_client.PROCESSES[plugin]))
