@@ -1,8 +1,9 @@
 """hydra's ``compose`` with a memory: fairseq composes its 250 options anew for every command and
 model, in 0.4 seconds each time, and looks for its own caller in the sources of all modules.
 
-Values of the groups (``task=…``, ``criterion=…``) are composed once; the others are then set in
-turn, as hydra does, unless they are there already. Commands that are started afresh have hydra's.
+hydra composes once, without values of the groups (``task=…``, ``criterion=…``); these are taken from
+its store, and the others are then set in turn, as hydra does, unless they are there already.
+Commands that are started afresh have hydra's.
 """
 
 import copy
@@ -15,11 +16,13 @@ from typing import Any, Dict, Iterator, List, Sequence, Tuple
 import fairseq
 import fairseq.dataclass.utils
 import hydra
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig, OmegaConf
 
+FOLDER = Path(fairseq.__file__).parent / "config"
 COMPOSE, INITIALIZE = fairseq.dataclass.utils.compose, fairseq.dataclass.utils.initialize
 # Requests of this process: the name of a configuration and its overrides.
 asked: List[Tuple[str, List[str]]] = []
@@ -32,7 +35,17 @@ def by_hydra(name: str, overrides: Sequence[str]) -> DictConfig:
 
 @functools.cache
 def chosen_groups(name: str, groups: Tuple[str, ...]) -> DictConfig:
-    return by_hydra(name, groups)
+    if not groups:
+        return by_hydra(name, ())
+    config = copy.deepcopy(chosen_groups(name, ()))
+    OmegaConf.set_struct(config, False)
+    for text in groups:
+        group, _, value = text.partition("=")
+        file = f"{group}/{value}.yaml"
+        if (FOLDER / file).exists():
+            raise ValueError(f"{file} comes before what the store has")
+        config[group] = copy.deepcopy(ConfigStore.instance().load(file).node)
+    return config
 
 
 @functools.cache
@@ -52,8 +65,13 @@ def leaves_of(name: str, groups: Tuple[str, ...]) -> Dict[str, str]:
 
 
 @functools.cache
+def parser() -> OverridesParser:
+    return OverridesParser.create()
+
+
+@functools.cache
 def parsed(override: str) -> Override:
-    return OverridesParser.create().parse_override(override)
+    return parser().parse_override(override)
 
 
 @functools.cache
@@ -68,11 +86,10 @@ def groups_of(overrides: Sequence[str]) -> Tuple[str, ...]:
 @contextmanager
 def initialised() -> Iterator[None]:
     """As fairseq has it when it composes."""
-    folder = Path(fairseq.__file__).parent / "config"
     with warnings.catch_warnings():
         # Of the version that fairseq asks for as well.
         warnings.simplefilter("ignore")
-        context = hydra.initialize_config_dir(str(folder), version_base="1.1")
+        context = hydra.initialize_config_dir(str(FOLDER), version_base="1.1")
     with context:
         yield
 

@@ -33,7 +33,9 @@ import tempfile
 import traceback
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+
+import fork_client
 
 # Imports of every command of fairseq; its own modules set up the log when they are imported.
 COMMON = (
@@ -123,7 +125,7 @@ class ForkedCommands:
         """The beginning of a command line for other programs that start processes: arguments and
         variables are those of the process, which waits for its fork."""
         self._serve()
-        return [sys.executable, "-S", "-E", __file__, str(self._folder), name]
+        return [sys.executable, "-I", "-S", fork_client.__file__, str(self._folder), name]
 
     def of_a_shell(
         self, more: Optional[Mapping[str, str]] = None, *, python: str = ":"
@@ -149,7 +151,7 @@ class ForkedCommands:
             return
         with open(self._folder / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if Path(_socket(self._folder, True)).exists():
+            if (self._folder / "plugin").exists():
                 return
             with open(self._folder / "alive") as alive:
                 self._server = subprocess.Popen(
@@ -173,16 +175,16 @@ class Started:
         cwd: str, environment: Optional[Mapping[str, str]] = None,
     ) -> None:  # fmt: skip
         self._connection = socket.socket(socket.AF_UNIX)
-        self._connection.connect(_socket(folder, names_plugin(name, arguments)))
-        request = {
-            "name": name,
-            "arguments": list(arguments),
-            "cwd": cwd,
-            "environment": environment,
-        }
-        socket.send_fds(self._connection, [b"\n"], list(descriptors))
-        self._answers = self._connection.makefile("rw")
-        print(json.dumps(request), file=self._answers, flush=True)
+        self._answers = self._connection.makefile("r")
+        fork_client.ask(
+            self._connection,
+            str(folder),
+            name,
+            list(arguments),
+            descriptors,
+            cwd,
+            environment or {},
+        )
         self.pid = int(self._answers.readline())
 
     def wait(self, limit: Optional[float] = None) -> int:
@@ -204,10 +206,6 @@ class Started:
         return int(answer)
 
 
-def _socket(folder: Path, plugin: bool) -> str:
-    return str(folder / ("plugin" if plugin else "fairseq"))
-
-
 @functools.cache
 def _scripts() -> Dict[str, Any]:
     """The entry points of console scripts by name."""
@@ -217,17 +215,26 @@ def _scripts() -> Dict[str, Any]:
     return {script.name: script for script in entry_points(group="console_scripts")}
 
 
-def names_plugin(name: str, arguments: Sequence[str]) -> bool:
-    """Whether a command would import the plugin, which must not be there for others."""
-    if name == "fairseq-hrt" or list(arguments[:2]) == ["-m", "fairseq_hrt"]:
-        return True
-    # Most scripts of the examples import it.
-    if name == "python" and arguments[0].endswith(".py"):
-        return True
-    return any(
-        option == "--user-dir" and Path(value).name == "fairseq_hrt"
-        for option, value in zip(arguments, arguments[1:])
-    )
+class Request(NamedTuple):
+    """As :func:`fork_client.ask` sends it; without `environment` the command has the server's."""
+
+    name: str
+    arguments: List[str]
+    cwd: str
+    environment: Dict[str, str]
+    descriptors: List[int]
+
+
+def received(connection: socket.socket) -> Optional[Request]:
+    """What somebody asks for; nothing from one who is gone already."""
+    _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
+    with connection.makefile("rb") as sent:
+        words = os.fsdecode(sent.read()).split("\0")
+    if len(descriptors) < 3 or words.pop():
+        return None
+    cwd, name, count, *rest = words
+    variables = dict(variable.split("=", 1) for variable in rest[int(count) :])
+    return Request(name, rest[: int(count)], cwd, variables, descriptors)
 
 
 def serve(folder: Path) -> None:
@@ -237,9 +244,12 @@ def serve(folder: Path) -> None:
     import composed_configs
 
     composed_configs.install()
+    composed_configs.remember("config", [])
+    # 20 expressions of the Han characters, for each file of a recipe.
+    sys.modules["sacremoses"].MosesTokenizer("zh")
     listeners = [socket.socket(socket.AF_UNIX) for _ in range(2)]
     for plugin, listener in enumerate(listeners):
-        listener.bind(_socket(folder, bool(plugin)))
+        listener.bind(str(folder / fork_client.PROCESSES[plugin]))
         listener.listen()
     print("ready", flush=True)
     # Forks share the memory of what no collection of theirs looks at.
@@ -253,7 +263,7 @@ def serve(folder: Path) -> None:
         # With matplotlib, which takes a second.
         importlib.import_module("fairseq_hrt.evaluation.picture")
         gc.freeze()
-    _serve_at(listeners[0], Path(_socket(folder, plugin) + ".asked"))
+    _serve_at(listeners[0], folder / f"{fork_client.PROCESSES[plugin]}.asked")
     if not plugin:
         with suppress(ChildProcessError):
             os.waitpid(child, 0)
@@ -262,64 +272,84 @@ def serve(folder: Path) -> None:
 def _serve_at(listener: socket.socket, remembered: Path) -> None:
     scripts = _scripts()
     remembered.mkdir()
-    while listener in select.select([listener, sys.stdin], [], [])[0]:
+    # Who waits, by the process that runs the command.
+    waiting: Dict[int, socket.socket] = {}
+    ended, signalled = os.pipe()
+    for end in (ended, signalled):
+        os.set_blocking(end, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(signalled)
+    while sys.stdin not in (ready := select.select([listener, sys.stdin, ended], [], [])[0]):
+        if ended in ready:
+            os.read(ended, 4096)
+            _answer(waiting)
+        if listener not in ready:
+            continue
         connection, _ = listener.accept()
-        for asked in remembered.iterdir():
-            for name, overrides in json.loads(asked.read_text()):
-                sys.modules["composed_configs"].remember(name, overrides)
-            asked.unlink()
-        if os.fork() == 0:
-            listener.close()
-            _answer(connection, scripts, remembered)
-            os._exit(0)
-        connection.close()
-        # Those that have ended.
-        with suppress(ChildProcessError):
-            while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
-                pass
+        request = received(connection)
+        if request is None:
+            connection.close()
+            continue
+        _remember(remembered)
+        child = os.fork()
+        if child == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for own in (listener, connection, *waiting.values()):
+                own.close()
+            os.close(ended)
+            os.close(signalled)
+            os._exit(_run_once(request, scripts, remembered))
+        for descriptor in request.descriptors:
+            os.close(descriptor)
+        waiting[child] = connection
+        with suppress(OSError):
+            connection.sendall(f"{child}\n".encode())
 
 
-def _answer(connection: socket.socket, scripts: Dict[str, Any], remembered: Path) -> None:
-    """Runs a command and waits for it, in a process of its own."""
-    _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
-    answers = connection.makefile("rw")
-    request = json.loads(answers.readline())
-    child = os.fork()
-    if child == 0:
-        answers.close()
-        connection.close()
-        status = _run(request, descriptors, scripts)
-        asked = sys.modules["composed_configs"].asked
-        # Complete when it is seen.
-        written = remembered.with_name(f"{os.getpid()}.asked")
-        written.write_text(json.dumps(asked))
-        written.rename(remembered / written.name)
-        os._exit(status)
-    print(child, file=answers, flush=True)
-    _, status = os.waitpid(child, 0)
-    with suppress(OSError):
-        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
+def _remember(folder: Path) -> None:
+    """What commands that have ended had composed takes no time in those that follow."""
+    for asked in folder.iterdir():
+        for name, overrides in json.loads(asked.read_text()):
+            sys.modules["composed_configs"].remember(name, overrides)
+        asked.unlink()
 
 
-def _run(
-    request: Dict[str, Any],
-    descriptors: Sequence[int],
-    scripts: Dict[str, Any],
-) -> int:
+def _run_once(request: Request, scripts: Dict[str, Any], remembered: Path) -> int:
+    status = _run(request, scripts)
+    # Complete when it is seen.
+    written = remembered.with_name(f"{os.getpid()}.asked")
+    written.write_text(json.dumps(sys.modules["composed_configs"].asked))
+    written.rename(remembered / written.name)
+    return status
+
+
+def _answer(waiting: Dict[int, socket.socket]) -> None:
+    """Tells those whose commands have ended how."""
+    with suppress(ChildProcessError):
+        while True:
+            child, status = os.waitpid(-1, os.WNOHANG)
+            if not child:
+                return
+            if child in waiting:
+                with suppress(OSError), waiting.pop(child) as connection:
+                    connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+def _run(request: Request, scripts: Dict[str, Any]) -> int:
     """In the fork: the command's exit status, as Python's own end would give it."""
-    for number, descriptor in enumerate(descriptors):
+    for number, descriptor in enumerate(request.descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
     # Not the parent's: it has read ahead, and buffers by lines.
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
-    os.chdir(request["cwd"])
-    if request["environment"] is not None:
+    os.chdir(request.cwd)
+    if request.environment:
         os.environ.clear()
-        os.environ.update(request["environment"])
+        os.environ.update(request.environment)
         sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    name, arguments = request["name"], request["arguments"]
     try:
-        _call(name, arguments, scripts)
+        _call(request.name, request.arguments, scripts)
         status = 0
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
@@ -364,9 +394,9 @@ def run_module_in_fork(module: str, arguments: Sequence[str]) -> "subprocess.Com
         streams = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(3)]
         child = os.fork()
         if child == 0:
-            request = {"name": "python", "arguments": ["-m", module, *arguments]}
-            request.update(cwd=os.getcwd(), environment=None)
-            os._exit(_run(request, [os.dup(stream.fileno()) for stream in streams], {}))
+            descriptors = [os.dup(stream.fileno()) for stream in streams]
+            words = ["-m", module, *arguments]
+            os._exit(_run(Request("python", words, os.getcwd(), {}, descriptors), {}))
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         for stream in streams:
             stream.seek(0)
@@ -375,19 +405,5 @@ def run_module_in_fork(module: str, arguments: Sequence[str]) -> "subprocess.Com
         )
 
 
-def main(place: str, *command: str) -> int:
-    """Serves; or, for a shell, runs a command in a fork, with this process's streams."""
-    if not command:
-        serve(Path(place))
-        return 0
-    started = Started(
-        Path(place), command[0], command[1:], [0, 1, 2], os.getcwd(), dict(os.environ)
-    )
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: os.kill(started.pid, number))
-    status = started.wait()
-    return status if status >= 0 else 128 - status
-
-
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    serve(Path(sys.argv[1]))

@@ -1,9 +1,7 @@
 """The manual is built without a warning and leaves nothing out; the code that it shows works."""
 
-import os
 import re
 import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -94,7 +92,7 @@ def test_translating_in_python(tmp_path):
     assert re.search(r"\(\d+ passes\)$", first) and re.search(r"\(\d+ passes\)$", second)
 
 
-def test_translations_of_more_text(toy_corpus, toy_data, teacher, tmp_path):
+def test_translations_of_more_text(forks, toy_corpus, toy_data, teacher, tmp_path):
     """As docs/guides/distilling.md makes data of them, in the other direction."""
     guide = (ROOT / "docs" / "guides" / "distilling.md").read_text(encoding="utf-8")
     section = guide.split("## Translations of more text\n")[1]
@@ -105,10 +103,9 @@ def test_translations_of_more_text(toy_corpus, toy_data, teacher, tmp_path):
     (tmp_path / "at").mkdir()
     (tmp_path / "at" / "checkpoint_best.pt").symlink_to(teacher)
     (tmp_path / "more.de").write_text("a b c\nd e\nj\n")
-    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(
         ["bash", "-e", "-c", script], cwd=tmp_path, check=True, capture_output=True,
-        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"},
+        env={**ENVIRONMENT, **forks.of_a_shell()},
     )  # fmt: skip
     raw, both = (
         [(folder / name).read_text().splitlines() for name in names]
@@ -156,7 +153,7 @@ def test_the_tutorial_runs(forks, tmp_path):
         "--encoder-embed-dim 32 --decoder-embed-dim 32 --encoder-ffn-embed-dim 32"
         " --decoder-ffn-embed-dim 32"
     )
-    small = 'case $1 in *generate.py) set -- "$@" --train 300 --valid 10 --test 5;; esac'
+    small = 'case $1 in *generate.py) set -- "$@" --train 60 --valid 10 --test 5;; esac'
     tiny = {"fairseq-train": f"{sizes} --max-update 2 --max-tokens 600"}
     shells = forks.of_a_shell(tiny, python=small)
     client = nbclient.NotebookClient(

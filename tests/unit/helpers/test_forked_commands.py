@@ -1,7 +1,7 @@
 """Commands in forks do what they do in processes of their own."""
 
 import pytest
-from forked_commands import names_plugin
+from fork_client import names_plugin
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,32 @@
 models."""
 
 import json
+import sys
+from pathlib import Path
 
 import plenty
 import pytest
 
+pytestmark = pytest.mark.usefixtures("forked")
 PAIRS = {"en": "a dog runs .\ntwo women sit .\n", "de": "ein hund läuft .\nzwei frauen sitzen .\n"}
+
+
+@pytest.fixture
+def forked(forks, monkeypatch):
+    """Its programs are forks of a process with their imports behind it."""
+
+    def run(line, check, stdout=None):
+        program, *arguments = (
+            line[1:] if line[0] == sys.executable else [Path(line[0]).name, *line[1:]]
+        )
+        if program.endswith(".py"):
+            program, arguments = "python", [program, *arguments]
+        finished = forks.run(program, arguments)
+        assert check and finished.returncode == 0, finished.stderr
+        if stdout:
+            stdout.write(finished.stdout.encode())
+
+    monkeypatch.setattr(plenty.subprocess, "run", run)
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import multiprocessing
 import os
 import runpy
 import signal
-import subprocess
-import sys
 import time
 
 import entries
@@ -158,7 +156,7 @@ def test_flags():
     ]
 
 
-def test_tasks_of_doit(tmp_path, monkeypatch):
+def test_tasks_of_doit(command, tmp_path, monkeypatch):
     """What is finished is not run again; groups leave out what has to be measured alone."""
     monkeypatch.setenv("STUDY", str(tmp_path))
     first = tmp_path / "entries" / matrix.read_matrix()[0].entries["en-de"].identity
@@ -173,9 +171,9 @@ def test_tasks_of_doit(tmp_path, monkeypatch):
         "test-plenty" in tasks["plenty"]["task_dep"]
         and "speed-plenty" not in tasks["plenty"]["task_dep"]
     )
-    listed = subprocess.run(
-        [sys.executable, "-m", "doit", "-f", str(HERE / "dodo.py"), "list", "-s", "en-de", "at"],
-        capture_output=True, text=True, check=True
+    listed = command(
+        "python", "-m", "doit", "-f", HERE / "dodo.py", "list", "-s", "en-de", "at",
+        environment={"STUDY": str(tmp_path)},
     )  # fmt: skip
     assert [line.split()[:2] for line in listed.stdout.splitlines()] == [
         ["R", "at"],
