@@ -15,7 +15,7 @@ from fairseq_hrt.bidirectional.candidates import (
 EOS, PAD = 2, 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_folding_equals_writing_out_all_blocks(data):
     """Random distributions of several hypotheses, any beam up to V ** z."""

@@ -17,7 +17,7 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(static_search, "LENGTHS", (4, 8, 16, 32))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     order=st.sampled_from(

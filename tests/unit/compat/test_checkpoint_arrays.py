@@ -7,7 +7,7 @@ import numpy
 import pytest
 import torch
 from fairseq.logging.meters import AverageMeter
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -119,6 +119,7 @@ def test_forged_arrays_are_refused(tmp_path, value, reason, zipped):
     assert numpy.dtype("f8").flags == 0 and numpy.ones(2).tolist() == [1, 1]
 
 
+@settings(max_examples=40)
 @given(
     st.sampled_from(KINDS).flatmap(
         lambda text: arrays.arrays(text, arrays.array_shapes(min_dims=0, max_dims=3))

@@ -15,7 +15,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging.meters import AverageMeter
 from hydra.errors import HydraException
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import AnyNode, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -131,6 +131,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(KEYS, VALUES, max_size=3))
 def test_references_lead_where_omegaconf_finds_them(values):
     config = OmegaConf.create(values)
@@ -156,6 +157,7 @@ PIECES = [
 ]  # fmt: skip
 
 
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join))
 def test_what_omegaconf_puts_into_a_text_is_not_run(text):
     """fairseq evaluates what the references within a text lead to, not the text that stands
@@ -298,6 +300,7 @@ CONFIGURATIONS = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from("abcd"), CONFIGURATIONS, max_size=3))
 def test_a_node_and_what_it_was_made_of_become_the_same(plain):
     for value in (plain, OmegaConf.create(plain), OrderedDict(plain), Namespace(**plain)):

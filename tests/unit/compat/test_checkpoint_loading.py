@@ -226,7 +226,7 @@ def test_mutants_are_refused_or_load(save, tmp_path):
     with open(save(state, _use_new_zipfile_serialization=False), "rb") as file:
         old = file.read()
     target, loaded = tmp_path / "mutant.pt", 0
-    for batch in range(8):
+    for batch in range(4):
         # A crash, or a file that is never read to its end, is the fork's alone.
         child = os.fork()
         if child == 0:
@@ -251,7 +251,7 @@ def test_mutants_are_refused_or_load(save, tmp_path):
         found = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert 0 <= found < 50, f"batch {batch}: {found}"
         loaded += found
-    assert 5 < loaded < 200
+    assert 2 < loaded < 100
 
 
 def mutated(data, generator):

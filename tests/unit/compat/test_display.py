@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.compat.display import escaped, shown
@@ -24,6 +24,7 @@ PARTS = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=300) | st.binary(max_size=300) | PARTS)
 def test_values_are_shown_on_one_short_line(value):
     text = shown(value)

@@ -26,7 +26,7 @@ def said(capsys, command, *arguments):
 @pytest.mark.parametrize(
     "command, arguments, shown",
     [
-        ("generate", ("--task", "translation_hrt"), ["--hrt-decode-chunk", "--beam"]),
+        ("generate", ("-h", "--task", "translation_hrt"), ["--hrt-decode-chunk", "--beam"]),
         ("interactive", ("--task", "translation_dag"), ["--dag-decode-strategy", "--buffer-size"]),
         ("train", ("--arch", "hrt_transformer"), ["--hrt-chunk-sizes", "--source-lang"]),
         ("train", ("--criterion", "dag_nll_loss"), ["--dag-glance-schedule", "--max-update"]),
@@ -35,12 +35,12 @@ def said(capsys, command, *arguments):
         ("generate", (), ["--source-lang"]),
         ("train", (), ["--source-lang", "--arch"]),
         ("validate", (), ["--path"]),
-        ("validate", ("--task", "translation_jacobi"), ["--path", "--jacobi-mode"]),
+        ("validate", ("--task", "translation_jacobi", "-h"), ["--path", "--jacobi-mode"]),
     ],
 )
-@pytest.mark.parametrize("flag", ["--help", "-h"])
-def test_help_shows_the_options_of_what_is_chosen(capsys, command, arguments, shown, flag):
-    out, _, status = said(capsys, command, flag, *arguments)
+def test_help_shows_the_options_of_what_is_chosen(capsys, command, arguments, shown):
+    flag = () if "-h" in arguments else ("--help",)
+    out, _, status = said(capsys, command, *flag, *arguments)
     assert status == 0 and all(f"  {option} " in out for option in shown)
 
 

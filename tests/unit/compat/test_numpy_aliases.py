@@ -1,6 +1,7 @@
 """The NumPy names that fairseq uses and NumPy has dropped."""
 
 import ast
+import re
 import types
 from pathlib import Path
 
@@ -69,8 +70,11 @@ def test_every_numpy_name_in_fairseq_exists_where_it_is_used():
         parts = path.relative_to(root).with_suffix("").parts
         if parts[0] == "examples":  # demonstrations, many of which need further packages
             continue
-        module = ".".join(("fairseq", *parts))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        module, text = ".".join(("fairseq", *parts)), path.read_text(encoding="utf-8")
+        # Only what may be absent is parsed.
+        if all(hasattr(numpy, name) for name in re.findall(r"\bnp\s*\.\s*(\w+)", text)):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if (
                 isinstance(node, ast.Attribute)
                 and isinstance(node.value, ast.Name)

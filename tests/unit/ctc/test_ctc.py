@@ -256,7 +256,7 @@ class Bigrams:
         return word, self.score((state, word))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 3), st.integers(0, 5), st.integers(0, 999), st.booleans())
 def test_prefix_beam_finds_every_text_with_its_probability(positions, words, longest, seed, judged):
     generator = torch.Generator().manual_seed(seed)
@@ -349,7 +349,7 @@ def test_a_language_model_changes_ranks_and_scores(tiny, kenlm):
     assert seen and texts[0] != texts[1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.sampled_from([1, 3]), st.booleans(), st.sampled_from(INPUTS), batches())
 def test_a_translation_does_not_depend_on_its_batch(tiny, beam, unnormalized, inputs, batch):
     model = tiny.model("ctc_transformer", ctc_inputs=inputs)

@@ -10,7 +10,7 @@ from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.options.values import DecodingOptions
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     model=st.sampled_from(

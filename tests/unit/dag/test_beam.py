@@ -264,7 +264,7 @@ def assert_found(graphs, limits, **settings):
     shortest=st.integers(0, 3), keep_repeats=st.booleans(),
     weight=st.sampled_from([1.0, 1.0, 0.3]), seed=st.integers(0, 10**6), data=st.data(),
 )  # fmt: skip
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_the_beam_keeps_the_most_probable_prefixes(
     sizes, vocabulary, beam, lenpen, shortest, keep_repeats, weight, seed, data
 ):

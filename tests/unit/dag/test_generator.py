@@ -183,7 +183,7 @@ def test_viterbi_equals_enumeration(family, graphs, strategy, beta, keep_repeats
     assert all(len(best[0]["tokens"]) == 2 for best in limited.generate([model], sample))
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10**6),
     strategy=st.sampled_from(["lookahead", "viterbi", "joint-viterbi"]),
@@ -412,7 +412,7 @@ def models(family):
     st.lists(st.integers(1, 9), min_size=2, max_size=4),
     st.integers(0, 999),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=18, deadline=None)
 def test_no_option_makes_a_translation_depend_on_its_batch(
     family, models, decoding, base, lengths, seed
 ):

@@ -127,7 +127,7 @@ def test_a_sentence_is_shown_the_same_in_any_batch(strategy):
 
 @pytest.mark.parametrize("forcing", FORCINGS)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_forced_likelihood_by_enumeration(graphs, forcing, data):
     tokens, vertices = data.draw(st.integers(2, 4)), data.draw(st.integers(4, 6))
     seed = data.draw(st.integers(0, 1000))

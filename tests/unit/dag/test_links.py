@@ -67,7 +67,7 @@ def test_links_equal_the_formula(features, reach):
     reach=st.sampled_from([None, 1, 2, 20]),
     spread=st.sampled_from([0.1, 1.0, 40.0]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=18, deadline=None)
 def test_every_row_sums_to_one_and_dead_rows_are_impossible(lengths, heads, reach, spread):
     predictor = make_links(heads, reach=reach)
     size = max(lengths) + 1

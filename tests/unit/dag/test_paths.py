@@ -25,7 +25,7 @@ from fairseq_hrt.native.decoding import NumericalError
     seed=st.integers(0, 10**6), keep_repeats=st.booleans(), beta=st.sampled_from([0.7, 0.0]),
     kinds=st.integers(2, 3),
 )  # fmt: skip
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_repeat_suppression_equals_a_loop(
     graphs, consecutive, anywhere, candidates, seed, keep_repeats, beta, kinds
 ):
@@ -153,7 +153,7 @@ def test_the_share_that_is_drawn_from_ends_where_it_is_reached(top_p, drawn):
 
 
 @given(st.lists(st.integers(2, 40), min_size=1, max_size=4), st.integers(0, 10**6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_follow(lengths, seed):
     generator = torch.Generator().manual_seed(seed)
     size = max(lengths)

@@ -16,7 +16,7 @@ def model_of(build, seed):
     return build(symbols=6, seed=seed, max_target_positions=16)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(seed=st.integers(0, 5), options=decoding_options(), batch=batches(), lively=st.booleans())
 # A minimum above the maximum of the short sentence, and a maximum that depends on the source.
 @example(

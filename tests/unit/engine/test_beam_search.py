@@ -31,7 +31,7 @@ def assert_equal(found, expected):
             )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     beam=st.sampled_from([1, 2, 5]),
@@ -139,7 +139,7 @@ class _Wide:
         return getattr(self.dictionary, name)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 1000), beam=st.sampled_from([1, 4]), order=st.permutations(range(5)))
 def test_hypotheses_do_not_depend_on_their_batch(tiny, seed, beam, order):
     model, sample = tiny.model(seed=seed), tiny.sample([1, 7, 3, 5, 2], seed=seed)

@@ -65,7 +65,7 @@ def take_step(state, known, count, places):
         assert stored == [position for position, _ in tokens]
 
 
-@settings(max_examples=40)
+@settings(max_examples=18)
 @given(st.data())
 def test_rows_are_lists_of_tokens(data):
     sentences, beams = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
@@ -163,7 +163,7 @@ def test_rows_never_get_longer_by_forgetting():
     assert state.lengths.tolist() == [1, 1] and state.length == 1
 
 
-@settings(max_examples=40)
+@settings(max_examples=18)
 @given(st.data())
 def test_states_of_recurrent_cells(data):
     """The last state of each row after any steps, rollbacks and reorderings; zeros before the first

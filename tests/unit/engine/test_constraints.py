@@ -29,7 +29,7 @@ def expected_score(token, score, step, *, limit, min_length, unkpen, forced, pad
     return score
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(
     step=st.integers(0, 4),
     limits=st.lists(st.integers(0, 6), min_size=1, max_size=3),
@@ -119,7 +119,7 @@ def test_the_longest_translations(widths, a, b, capacity):
     assert found.tolist() == [min(int(a * width + b), capacity - 1) for width in widths]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(
     size=st.integers(1, 4),
     rows=st.integers(1, 8).flatmap(

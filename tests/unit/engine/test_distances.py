@@ -34,7 +34,7 @@ def scores_by_pairs(attention, queries, keys, positions, places, bias):
     return found if bias is None else found + bias
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(
     rows=st.integers(1, 2),
     cached=st.integers(0, 4),

@@ -149,7 +149,7 @@ FORCING = {
 }
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     kind=st.sampled_from(sorted(FORCING)),
     words=st.lists(st.sampled_from(["w0", "w3", "w7", "<unk>"]), min_size=1, max_size=4),

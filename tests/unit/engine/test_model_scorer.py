@@ -38,10 +38,18 @@ def log_probabilities(models, source, tokens, eos):
     return (sum(parts) / len(parts)).log()
 
 
-@pytest.mark.parametrize("cell", [None, "ssru"])
-@pytest.mark.parametrize("left_pad", [True, False])
-@pytest.mark.parametrize("seeds", [[2], [2, 3]])
-@pytest.mark.parametrize("lenpen", [0.0, 1.0, 2.0])
+# All pairs of values.
+@pytest.mark.parametrize(
+    "cell, left_pad, seeds, lenpen",
+    [
+        (None, True, [2], 0.0),
+        (None, False, [2, 3], 1.0),
+        (None, True, [2, 3], 2.0),
+        ("ssru", False, [2, 3], 0.0),
+        ("ssru", True, [2], 1.0),
+        ("ssru", False, [2], 2.0),
+    ],
+)
 def test_translations_are_ranked_by_the_other_model(
     tiny, monkeypatch, left_pad, seeds, lenpen, cell
 ):
@@ -107,7 +115,7 @@ def models_of(build, seed):
     return build(symbols=6, seed=seed), build(symbols=6, seed=seed + 10)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 4),
     batch=batches(),

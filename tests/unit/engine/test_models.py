@@ -51,7 +51,7 @@ def task(config):
     return tasks.setup_task(config.task)
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(
     beam=st.integers(1, 9),
     penalty=st.floats(-5, 5),

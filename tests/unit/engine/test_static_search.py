@@ -30,7 +30,7 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr(static_search, "ROWS", (1, 2, 3, 6, 8))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     beam=st.sampled_from([1, 2, 5]),
@@ -153,7 +153,7 @@ def test_a_batch_counts_its_steps(tiny):
     assert counts[0] == counts[1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     batch=st.integers(1, 3),
     size=st.integers(1, 900),

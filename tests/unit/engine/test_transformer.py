@@ -109,7 +109,7 @@ ROLLED_BACK = (("hrt_transformer", dict(hrt_chunk_sizes=[2], hrt_relative_window
 ))  # fmt: skip
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_rollback_to_any_lengths(tiny, data):
     """Rows rolled back to different lengths continue as if they had never been longer."""

@@ -24,14 +24,20 @@ def test_the_plugin_is_there_for_those_that_name_it(line, plugin):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plugin, status", [([], 2), (["--user-dir", "fairseq_hrt"], 2)])
-def test_a_command_sees_what_it_sees_alone(command, plugin, status):
+def test_a_command_sees_what_it_sees_alone(command):
     """Also the second time, when what the first one composed is remembered; without the plugin it
     has none of its tasks.
     """
-    arguments = ["nowhere", *plugin, "--task", "translation_hrt", "--path", "nothing.pt"]
-    ends = []
-    for fresh in (True, False, False):
-        found = command("fairseq-generate", *arguments, check=False, fresh=fresh)
-        ends.append((found.returncode, found.stdout, found.stderr.splitlines()[-1]))
-    assert ends == [ends[0]] * 3 and ends[0][0] == status
+    arguments = ["--task", "translation_hrt", "--path", "nothing.pt"]
+
+    def end(*more, **options):
+        found = command("fairseq-generate", "nowhere", *more, *arguments, check=False, **options)
+        return found.returncode, found.stdout, found.stderr.splitlines()[-1]
+
+    ends = [end("--user-dir", "fairseq_hrt", fresh=fresh) for fresh in (True, False, False)]
+    assert ends == [ends[0]] * 3 and ends[0][0] == 2
+    assert "translation_hrt" not in ends[0][2]
+    for _ in range(2):
+        status, output, error = end()
+        assert (status, output) == (2, "")
+        assert "argument --task: invalid choice: 'translation_hrt'" in error

@@ -26,7 +26,7 @@ def run(module, x, positions, padding, causal, window):
     return module(y, y, y, attn_mask=pattern)[0].transpose(0, 1)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     st.lists(st.integers(1, 6), min_size=1, max_size=3),
     st.integers(1, 4),

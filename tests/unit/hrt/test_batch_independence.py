@@ -23,7 +23,7 @@ def model_of(build, seed, tail):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 5),
     options=decoding_options(no_repeat_ngram_size=[0]),

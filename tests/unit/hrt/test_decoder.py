@@ -116,7 +116,7 @@ def test_chunk_size_one_without_relative_positions_is_the_stock_transformer(hrt,
     torch.testing.assert_close(got[real], expected[real], rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.integers(0, 4), st.integers(4, VOCABULARY - 1), st.booleans())
 def test_who_sees_whom(hrt, tiny, place, token, causal):
     source = hrt.sample(hrt.sources([4], SYMBOLS))["net_input"]
@@ -158,7 +158,7 @@ def test_a_masked_slot_does_not_know_its_token(hrt, tiny):
         torch.testing.assert_close(features[0], features[1], rtol=1e-10, atol=1e-10)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(2, 6)), min_size=1, max_size=4),
     st.booleans(),

@@ -10,13 +10,18 @@ from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.task import HRTTranslationTask
 from fairseq_hrt.native.options.values import DecodingOptions
 
+RULES = dict(unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)
 
-@pytest.mark.parametrize("beam", [1, 3])
-@pytest.mark.parametrize("chunk", ["2", "auto"])
+
+# All pairs of values.
 @pytest.mark.parametrize(
-    "options",
-    [dict(max_len_b=7), dict(unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)],
-    ids=["plain", "rules"],
+    "beam, chunk, options",
+    [
+        (1, "2", dict(max_len_b=7)),
+        (3, "2", RULES),
+        (1, "auto", RULES),
+        (3, "auto", dict(max_len_b=7)),
+    ],
 )
 def test_decoding_happens_on_the_device(tiny, beam, chunk, options):
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3], hrt_relative_window=3)

@@ -133,7 +133,7 @@ def assert_equal(got, expected, count=None):
             assert hypothesis["positional_scores"].tolist() == pytest.approx(scores, abs=TOLERANCE)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10**6),
     chunk=st.sampled_from([2, 3]),
@@ -189,36 +189,34 @@ def test_ensemble_averages_probabilities_in_both_stages(hrt):
     assert float(alone[0][0]["score"]) != pytest.approx(float(got[0][0]["score"]), abs=1e-3)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("chunk", [2, 3])
-@pytest.mark.parametrize("lenpen", [0.0, 1.0])
-def test_exhaustive_search(hrt, seed, chunk, lenpen):
+def test_exhaustive_search(hrt, seed, chunk):
     """The widest beam finds the best of all z of at most two tokens: V = 6, E or one of four tokens
     before E."""
     model, dictionary = hrt.model(symbols=2, seed=seed), hrt.dictionary(2)
     (source,) = hrt.sources([4], 2, seed)
     scorer = hrt.Scorer([model], source)
-    every = []
-    for z in [(EOS,), *((token, EOS) for token in range(6) if token not in (PAD, EOS))]:
-        tokens, total, _ = scorer.complete(z, chunk)
-        every.append((total / (len(z) * chunk) ** lenpen, tokens))
-    best = max(every)
-    (got,) = decode(
-        [model],
-        dictionary,
-        hrt.sample([source]),
-        chunk,
-        beam=50,
-        lenpen=lenpen,
-        min_len=0,
-        max_len_b=2 * chunk - 1,
-    )
-    assert got[0]["tokens"].tolist() == best[1]
-    assert float(got[0]["score"]) == pytest.approx(best[0], abs=TOLERANCE)
-    assert len(got) == len(every)
+    firsts = [(EOS,), *((token, EOS) for token in range(6) if token not in (PAD, EOS))]
+    completed = [(len(z) * chunk, *scorer.complete(z, chunk)[:2]) for z in firsts]
+    for lenpen in (0.0, 1.0):
+        score, tokens = max((total / size**lenpen, words) for size, words, total in completed)
+        (got,) = decode(
+            [model],
+            dictionary,
+            hrt.sample([source]),
+            chunk,
+            beam=50,
+            lenpen=lenpen,
+            min_len=0,
+            max_len_b=2 * chunk - 1,
+        )
+        assert got[0]["tokens"].tolist() == tokens
+        assert float(got[0]["score"]) == pytest.approx(score, abs=TOLERANCE)
+        assert len(got) == len(completed)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_translation_of_three_chunks_is_better_than_exhaustive_search_says(hrt, seed):
     model, dictionary = hrt.model(symbols=2, seed=seed), hrt.dictionary(2)
     (source,) = hrt.sources([4], 2, seed)
@@ -265,7 +263,7 @@ def test_chunk_size_one_is_autoregressive_decoding(hrt, beam, lenpen):
     assert_equal(generator.generate([model], sample), expected)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(
     lengths=st.lists(st.integers(2, 8), min_size=2, max_size=5),
     order=st.randoms(),
@@ -326,7 +324,7 @@ def test_more_completed_hypotheses_never_score_worse(hrt):
     dictionary = hrt.dictionary(SYMBOLS)
     sample = hrt.sample(hrt.sources([5, 4, 6], SYMBOLS))
     improved = 0
-    for seed in range(8):
+    for seed in range(4):
         model = hrt.model(symbols=SYMBOLS, seed=seed)
         best = [
             [

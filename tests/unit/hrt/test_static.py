@@ -18,7 +18,7 @@ def small_sizes(monkeypatch):
     monkeypatch.setattr("fairseq_hrt.hrt.generator.PARTS", (2, 4, 8, 16))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     beams=st.sampled_from([(1, 1), (3, 1), (4, 3)]),

@@ -1,5 +1,7 @@
 """Parallel decoding gives what greedy decoding gives, token by token, whatever is guessed."""
 
+import functools
+
 import pytest
 import torch
 from host_reads import HostReads
@@ -31,36 +33,38 @@ RULES = [
 
 @pytest.fixture(scope="module")
 def greedily_decoded(tiny):
-    """Three models and batches, and what greedy search makes of them under each of the rules."""
-    decoded = {}
-    for seed in (1, 2, 3):
+    """A function of a seed and rules: a model, a batch, and what greedy search makes of it."""
+
+    @functools.cache
+    def decoded(seed, place):
         model, sample = tiny.lively(seed=seed), tiny.sample([7, 3, 5, 1], seed=seed)
-        for rules in RULES:
-            expected = greedy(tiny, [model], sample, options=rules)
-            decoded.setdefault(str(rules), []).append((model, sample, expected))
+        return model, sample, greedy(tiny, [model], sample, options=RULES[place])
+
     return decoded
 
 
-@pytest.mark.parametrize("rules", RULES, ids=str)
+@pytest.mark.parametrize("place", range(len(RULES)), ids=lambda place: str(RULES[place]))
 @pytest.mark.parametrize("mode", MODE_OPTIONS, ids=str)
-def test_lossless(tiny, greedily_decoded, mode, rules):
-    for model, sample, expected in greedily_decoded[str(rules)]:
-        generator = make_generator(tiny, [model], options=rules, **mode)
-        found = generator.generate([model], sample)
-        assert_same(found, expected)
-        longest = max(len(best[0]["tokens"]) for best in expected)
-        # A length that is known beforehand costs nothing.
-        assert generator.counters.decoder_calls <= longest
-        assert generator.counters.encoder_calls == 1
-        for best, other in zip(found, expected):
-            assert best[0]["steps"] <= len(other[0]["tokens"])
+def test_lossless(tiny, greedily_decoded, mode, place):
+    # Each mode, and each rule, has all three models.
+    seed = 1 + (MODE_OPTIONS.index(mode) + place) % 3
+    model, sample, expected = greedily_decoded(seed, place)
+    generator = make_generator(tiny, [model], options=RULES[place], **mode)
+    found = generator.generate([model], sample)
+    assert_same(found, expected)
+    longest = max(len(best[0]["tokens"]) for best in expected)
+    # A length that is known beforehand costs nothing.
+    assert generator.counters.decoder_calls <= longest
+    assert generator.counters.encoder_calls == 1
+    for best, other in zip(found, expected):
+        assert best[0]["steps"] <= len(other[0]["tokens"])
 
 
 @given(
     seed=st.integers(1, 60), lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5),
     mode=st.sampled_from(MODE_OPTIONS), limit=st.integers(1, 20), data=st.data(),
 )  # fmt: skip
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_any_draft_gives_the_same_result(tiny, seed, lengths, mode, limit, data):
     """Drafts of an adversary: right, wrong, with </s> and unknown words anywhere, too short and too
     long."""
@@ -129,7 +133,7 @@ def iterations(model, source, tokens, block, rules):
     block=st.sampled_from([None, 1, 2, 3, 5, 50]),
     rules=st.sampled_from([dict(max_len_b=13), dict(max_len_b=6), dict(max_len_b=9, min_len=4)]),
 )  # fmt: skip
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_iterations_with_a_known_length_are_those_of_the_paper(tiny, seed, lengths, block, rules):
     model, sample = tiny.lively(seed=seed), tiny.sample(lengths, seed=seed)
     with torch.no_grad():
@@ -166,7 +170,7 @@ def test_single_precision_differs_only_where_the_best_two_are_close(tiny):
     """The gap rule: a different token is excused by a gap below 1e-4 in the reference, and by
     nothing else."""
     total = 0
-    for seed in range(1, 9):
+    for seed in range(1, 6):
         model, sample = tiny.lively(seed=seed).float(), tiny.sample([8, 5, 3, 6], seed=seed)
         rules = dict(max_len_b=20)
         expected = greedy(tiny, [model], sample, options=rules)
@@ -183,7 +187,7 @@ def test_single_precision_differs_only_where_the_best_two_are_close(tiny):
                 )
                 gap = mine["positional_scores"][place] - other["positional_scores"][place]
                 assert abs(float(gap)) < 1e-4
-    assert total == 32
+    assert total == 20
 
 
 @pytest.mark.parametrize("cell", [None, "ssru"])
@@ -203,7 +207,6 @@ def test_the_tests_see_a_wrong_cache(tiny, monkeypatch, mistake, cell):
             right(self, min(max(length + shift, 0), limit))
 
     monkeypatch.setattr(DecoderState, "rollback", wrong)
-    different = False
     for seed in range(1, 6):
         model = (
             tiny.lively(seed=seed)
@@ -218,10 +221,9 @@ def test_the_tests_see_a_wrong_cache(tiny, monkeypatch, mistake, cell):
         pairs = [
             (a[0]["positional_scores"], b[0]["positional_scores"]) for a, b in zip(found, expected)
         ]
-        different |= any(
-            a.shape != b.shape or not torch.allclose(a, b, atol=1e-4) for a, b in pairs
-        )
-    assert different
+        if any(a.shape != b.shape or not torch.allclose(a, b, atol=1e-4) for a, b in pairs):
+            return
+    raise AssertionError("no test has seen the wrong cache")
 
 
 def test_broken_weights_are_named(tiny):
@@ -290,7 +292,7 @@ def test_finished_rows_are_dropped_together(tiny, monkeypatch):
     seed=st.integers(1, 40), lengths=st.lists(st.integers(1, 9), min_size=2, max_size=6),
     mode=st.sampled_from(MODE_OPTIONS), longest=st.integers(1, 14), data=st.data(),
 )  # fmt: skip
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_batch_mates_change_nothing(tiny, seed, lengths, mode, longest, data):
     """Whatever the options; ``--max-len-a`` alone counts padding, as in the search whose result
     this one has."""

@@ -23,7 +23,7 @@ def small_sizes(monkeypatch):
         monkeypatch.setattr(f"{name}.LENGTHS", (4, 8, 16, 32))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     window=st.sampled_from(

@@ -56,7 +56,7 @@ def test_the_width_of_the_frontier_where_nothing_is_said(tiny):
     mode=st.sampled_from(JACOBI_MODES), block=st.integers(1, 6), width=st.integers(1, 6),
     prefix=st.one_of(st.none(), st.integers(0, 9)), limit=st.integers(0, 20), data=st.data(),
 )  # fmt: skip
-@settings(max_examples=50)
+@settings(max_examples=20)
 def test_windows_end_where_the_mode_says(mode, block, width, prefix, limit, data):
     """However many tokens each pass proves: blocks begin at multiples of their size, and nothing
     reaches behind ``</s>``."""

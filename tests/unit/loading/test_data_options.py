@@ -84,9 +84,15 @@ VALUES = dict(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [Namespace, dict, OmegaConf.create])
 @pytest.mark.parametrize(
-    "name", ["translation", "translation_hrt", "translation_jacobi", "translation_dag"]
+    "kind, name",
+    [
+        (Namespace, "translation"),
+        (dict, "translation_hrt"),
+        (OmegaConf.create, "translation_jacobi"),
+        (Namespace, "translation_dag"),
+        (OmegaConf.create, "translation_dag"),
+    ],
 )
 def test_a_task_is_made_anew(kind, name):
     """No file that the training names is opened again, whichever task the file names by which

@@ -37,7 +37,7 @@ def batches(draw):
     )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(batches())
 def test_best_alignments_are_those_of_enumeration(batch):
     log_probs, targets, lengths, target_lengths = batch
@@ -62,7 +62,7 @@ def test_best_alignments_are_those_of_enumeration(batch):
         assert set(tokens[row, size:].tolist()) <= {BLANK}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(batches(), st.integers(1, 3))
 def test_expected_counts_are_those_of_enumeration(batch, order):
     log_probs, targets, lengths, target_lengths = batch

@@ -144,7 +144,7 @@ def test_that_no_path_exists_is_told_without_logarithms(graphs, monkeypatch):
     assert not match.grad[:2].any()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_reachability_by_enumeration(graphs, data):
     vertices = data.draw(st.lists(st.integers(2, 7), min_size=1, max_size=3))
@@ -233,7 +233,7 @@ def test_sentences_without_a_path(graphs):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_best_alignment(graphs, data):
     vertices = data.draw(st.lists(st.integers(2, 7), min_size=1, max_size=3))

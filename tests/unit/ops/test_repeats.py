@@ -21,7 +21,7 @@ def runs(path, tokens):
     return tuple(first), again
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_every_path_is_counted_under_the_vertices_where_its_words_begin(graphs, data):
     lengths = data.draw(st.lists(st.integers(2, 8), min_size=1, max_size=3))
@@ -90,7 +90,7 @@ def test_long_chains_of_repeats_do_not_underflow(cost):
     assert (found[:, -1] == -math.inf).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(data=st.data())
 def test_the_best_path_that_prints_a_text(graphs, data):
     vertices = data.draw(st.lists(st.integers(2, 7), min_size=1, max_size=3))

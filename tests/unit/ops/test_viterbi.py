@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fairseq_hrt.ops import joint_viterbi, viterbi
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_the_best_path_of_the_best_length(graphs, data):
     lengths = data.draw(st.lists(st.integers(2, 8), min_size=1, max_size=3))
@@ -60,7 +60,7 @@ def large_graph(graphs, seed, size, *, spread, reach=None):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @example(  # 2 ** beta is infinite, and no path of two inner vertices is left
     seed=2,
     sizes=[4],

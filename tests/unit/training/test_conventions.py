@@ -32,7 +32,7 @@ WANTED = (
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     rows=st.lists(st.integers(1, 9), min_size=1, max_size=3),
     first=st.integers(0, 4),

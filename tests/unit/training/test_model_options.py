@@ -84,7 +84,7 @@ def test_every_option_reaches_the_model(monkeypatch, architecture, nested):
         assert value_at(configuration(monkeypatch, architecture, given), path) == value, path
 
 
-@settings(max_examples=40)
+@settings(max_examples=18)
 @given(data=st.data(), architecture=st.sampled_from(ARCHITECTURES))
 def test_groups_and_single_names_are_the_command_line(data, architecture):
     """Whatever is given in whichever way: the configuration is that of ``fairseq-train`` with the
