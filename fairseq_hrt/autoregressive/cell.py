@@ -16,8 +16,8 @@ _STATE = "state"
 
 
 class SSRUCell(FairseqIncrementalState, nn.Module):
-    """Simpler Simple Recurrent Unit (Kim et al. 2019): the state c_t = f_t ⊙ c_(t-1) + (1 - f_t) ⊙
-    W x_t with the forget gate f_t = σ(W_f x_t + b_f), starting from zeros.
+    """Simpler Simple Recurrent Unit (Kim et al. 2019). Forget gate: f_t = σ(W_f x_t + b_f); state:
+    c_t = f_t ⊙ c_(t-1) + (1 - f_t) ⊙ W x_t, starting from zeros.
 
     Args:
         width: D, the width of inputs and states.
@@ -45,8 +45,8 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
 
         Args:
             x: ``[T, B, D]``, the tokens.
-                incremental_state: fairseq's cache; if given, the tokens continue those of earlier
-                    calls.
+            incremental_state: fairseq's cache; if given, the tokens continue those of earlier
+                calls.
             padding: BoolTensor ``[B, T]``, True for tokens that do not change the state.
         """
         # [T, B, D] -> [B, T, D]

@@ -37,9 +37,9 @@ class MarianDecoder(NativeParts, TransformerDecoderBase):
     """The Transformer decoder of Marian's models.
 
     Attributes:
-            cell: ``"attention"``; or ``"ssru"``: layers have a recurrent ``cell`` instead of
-                ``self_attn``.
-            zero_start: whether ``</s>``, as an input always the start symbol, is embedded as zeros.
+        cell: ``"attention"``; or ``"ssru"``: layers have a recurrent ``cell`` instead of
+            ``self_attn``.
+        zero_start: whether ``</s>``, as an input always the start symbol, is embedded as zeros.
     """
 
     family = "autoregressive"

@@ -1,4 +1,4 @@
-"""Order, positions and mask of slots, the places in which a target is written one after the other.
+"""Order, positions and attention mask of slots: the decoder's positions in the order of writing.
 
 Slots are numbered from 0. With h directions slot t belongs to direction t mod h; a block of z slots
 is predicted in one step. ``</s>`` takes slot n, after the n words, so that N = n + 1 slots are
@@ -97,8 +97,8 @@ def start_symbols(
         slots: z.
         directions: h.
         start: id of the start symbol of left-to-right directions.
-        opposite: of right-to-left directions (with middle_to_side: of the one to the right); None:
-            ``start``, as in the paper.
+        opposite: that of right-to-left directions (with middle_to_side: of the direction that
+            writes towards the right end); None: ``start``, as in the paper.
     """
     check_directions(directions)
     symbols = torch.full((slots,), start)  # [z]

@@ -39,11 +39,11 @@ def prefix_beam(
     probability sums only the outputs that the search has seen.
 
     Args:
-            blanks: the blank's log-probability at each position.
-            candidates: for each position the words that it may write, with their log-probabilities.
+        blanks: the blank's log-probability at each position.
+        candidates: for each position the words that it may write, with their log-probabilities.
         beam: prefixes that are kept after each position.
         longest: the most words of a text.
-            language_model: its score counts when prefixes are chosen; None: there is none.
+        language_model: its score counts when prefixes are chosen; None: there is none.
     """
     # Log-probabilities of the outputs that print a prefix: of those that end with a blank, and of
     # those that end with the prefix's last word.

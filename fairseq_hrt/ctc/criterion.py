@@ -20,8 +20,7 @@ class CtcLoss(FairseqCriterion):
     """The base of both losses, which does the glancing (:class:`.model.Glancing`) and the logging.
 
     The loss is a mean over sentences: fairseq divides the gradient by the number of sentences of
-    the
-    whole update. Sentences with too few positions for their target are left out and counted as
+    the whole update. Sentences with too few positions for their target are left out and counted as
     ``skipped``.
     """
 
@@ -37,8 +36,7 @@ class CtcLoss(FairseqCriterion):
         """The loss of a batch that has ``ctc``, the :class:`CtcSample` that the task adds.
 
         Returns:
-                (loss summed over sentences, number of sentences with enough positions, logging
-                output).
+            (loss summed over sentences, number of sentences with enough positions, logging output).
         """
         if "ctc" not in sample:
             raise ValueError(

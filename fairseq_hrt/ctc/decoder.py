@@ -27,6 +27,7 @@ class SoftCopy(nn.Module):
     tokens (Wei et al., 2019, with a learnt temperature as in Gu and Kong, 2021).
 
     Position t lies at (t + 1/2) / λ of the source, token s at s + 1/2: the weights are
+    softmax_s(-distance / temperature).
     """
 
     def __init__(self) -> None:
@@ -44,8 +45,8 @@ class SoftCopy(nn.Module):
 
         Args:
             real: BoolTensor ``[B, S]``, False for padding.
-                scale: λ, decoder positions per source token.
-                width: T, the number of decoder positions.
+            scale: λ, decoder positions per source token.
+            width: T, the number of decoder positions.
         """
         temperature = self.temperature
         token = real.cumsum(1).to(temperature) - 0.5  # [B, S]
@@ -61,10 +62,10 @@ class CtcDecoder(ParallelDecoder):
     Attributes:
         blank: id of the blank.
         inputs: ``--ctc-inputs``.
-            rule: makes the decoder's inputs from a source.
+        rule: makes the decoder's inputs from a source.
         soft_copy: the :class:`SoftCopy` with ``--ctc-inputs soft-copy``, else None.
-            input_rule: LongTensor ``[2]``, a buffer: λ in millionths and the index of ``inputs`` in
-                INPUTS. It shows whether a checkpoint was trained with another rule.
+        input_rule: LongTensor ``[2]``, a buffer: λ in millionths and the index of ``inputs`` in
+            INPUTS. It shows whether a checkpoint was trained with another rule.
     """
 
     family = "ctc"
@@ -112,8 +113,8 @@ class CtcDecoder(ParallelDecoder):
         """See the base class.
 
         Args:
-                vectors: ``[B, T, D]``, see :meth:`input_vectors`; the tokens then only show which
-                    positions are padding.
+            vectors: ``[B, T, D]``, see :meth:`input_vectors`; the tokens then only show which
+                positions are padding.
         """
         if vectors is None:
             return super().forward(*given, **options)

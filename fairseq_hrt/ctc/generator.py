@@ -30,22 +30,23 @@ class CtcGenerator(EngineGenerator):
     """Decodes ``ctc_transformer`` models.
 
     * ``--beam 1``: each position writes its best token; the text leaves out equal neighbours and
-    blanks. Score: log-probability of that output.
+      blanks. Score: log-probability of that output.
     * ``--beam N``: prefix beam search for the most probable texts. Score: log P(text), summed over
-    the outputs that print the text and that the search has seen, plus, with ``--ctc-lm-path``, the
-    weighted log-probability of that language model, which also counts when prefixes are chosen.
+      the outputs that print the text and that the search has seen, plus, with ``--ctc-lm-path``,
+      the weighted log-probability of that language model, which also counts when prefixes are
+      chosen.
 
     Scores are divided by the number of words, ``</s>`` included, ** lenpen. Words beyond
     ``--max-len-a/-b`` are cut off (``--beam 1``) or not searched.
 
     Args:
-            models: the ensemble; all have the same ``--ctc-upsample-scale`` and ``--ctc-inputs``.
+        models: the ensemble; all have the same ``--ctc-upsample-scale`` and ``--ctc-inputs``.
         dictionary: the target dictionary.
         options: the decoding options.
 
     Raises:
-            ValueError: the models differ, or an option has a value that one parallel pass does not
-                support.
+        ValueError: the models differ, or an option has a value that one parallel pass does not
+            support.
     """
 
     family = "ctc"

@@ -38,9 +38,9 @@ class CtcOutput(NamedTuple):
 
     Attributes:
         log_probs: ``[B, T, V]``, float32 or float64.
-            wrong: number of positions whose best token is not that of the target's best alignment,
-                LongTensor ``[B]``; None without glancing.
-            shown: number of positions that read the target, likewise.
+        wrong: number of positions whose best token is not that of the target's best alignment,
+            LongTensor ``[B]``; None without glancing.
+        shown: number of positions that read the target, likewise.
     """
 
     log_probs: Tensor
@@ -81,10 +81,10 @@ class CtcTransformerModel(ConfiguredTransformer):
 
         Args:
             src_tokens: LongTensor ``[B, S]``.
-                ctc: inputs and targets of the batch.
-                glancing: after a first pass without gradient, some positions read the word that the
-                    best alignment of the target puts there. Both passes share the encoder's output
-                    and the dropout masks. None: one ordinary pass.
+            ctc: inputs and targets of the batch.
+            glancing: after a first pass without gradient, some positions read the word that the
+                best alignment of the target puts there. Both passes share the encoder's output and
+                the dropout masks. None: one ordinary pass.
         """
         if ctc is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)

@@ -11,8 +11,8 @@ class InputRule(NamedTuple):
 
     Attributes:
         scale: λ, positions per source token.
-            copies: whether the inputs are the source tokens; otherwise they are ``<unk>``.
-            most: the largest number of positions that the decoder supports.
+        copies: whether the inputs are the source tokens; otherwise they are ``<unk>``.
+        most: the largest number of positions that the decoder supports.
         pad, unk: ids of the target dictionary.
     """
 
@@ -35,8 +35,8 @@ class InputRule(NamedTuple):
 
         Args:
             source: LongTensor ``[B, S]``, padded on either side.
-                width: T; None: the positions of the longest sentence, for which the host waits for
-                    the device.
+            width: T; None: the positions of the longest sentence, for which the host waits for the
+                device.
         """
         real = source.ne(self.pad)  # [B, S]
         source_lengths = real.sum(1)  # [B]
@@ -59,13 +59,13 @@ class CtcSample(NamedTuple):
     """A training batch as the losses read it: the decoder's inputs and the targets.
 
     Attributes:
-            ids: LongTensor ``[B]``, indices of the sentences in the data set, from which random
-                choices are drawn.
+        ids: LongTensor ``[B]``, indices of the sentences in the data set, from which random choices
+            are drawn.
         update: number of the update; 0 outside training.
         inputs: LongTensor ``[B, T]``, of the decoder, padded on the right.
         lengths: LongTensor ``[B]``, positions of each sentence.
         targets: LongTensor ``[B, n]``, without ``</s>``, padded on the right.
-            target_lengths: LongTensor ``[B]``, words of each target.
+        target_lengths: LongTensor ``[B]``, words of each target.
     """
 
     ids: Tensor

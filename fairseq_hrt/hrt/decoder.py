@@ -264,11 +264,11 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         if count != len(self.chunk_sizes):
             raise ValueError(
                 f"the checkpoint has start symbols for {count} chunk sizes, this model for"
-                f" {len(self.chunk_sizes)} (--hrt-chunk-sizes {given}): they must agree, for a"
-                " checkpoint of that age does not say which sizes they are"
+                f" {len(self.chunk_sizes)} (--hrt-chunk-sizes {given}): they must agree, since"
+                " this old checkpoint does not store its sizes"
             )
         logger.warning(
-            "a checkpoint that does not name its chunk sizes: its start symbols are taken for those"
+            "the checkpoint does not store its chunk sizes; its start symbols are taken for those"
             " of %s",
             given,
         )

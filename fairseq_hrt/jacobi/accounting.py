@@ -17,10 +17,10 @@ class DecoderSize:
 
     Attributes:
         layers: decoder layers.
-            width: D, the width of its layers.
+        width: D, the width of its layers.
         inner: width of the feed-forward layers.
-            vocabulary: V, the number of words.
-            recurrent: whether recurrent cells replace self-attention.
+        vocabulary: V, the number of words.
+        recurrent: whether recurrent cells replace self-attention.
     """
 
     layers: int
@@ -49,8 +49,7 @@ class DecoderSize:
         return self.layers * layer + 2 * d * self.vocabulary * q
 
     def source_flops(self, source: int) -> int:
-        """Floating-point operations of the source's keys and values, computed once per sentence.
-        """
+        """Floating-point operations of the source's keys and values, needed once per sentence."""
         return self.layers * 4 * self.width * self.width * source
 
 
@@ -61,12 +60,12 @@ class JacobiStatistics:
     Attributes:
         mode: the mode of decoding.
         sentences: sentences translated.
-            tokens: tokens written, with ``</s>``; decoding word by word takes a pass for each.
-            row_passes: passes; one over n sentences counts n times.
-            iterations: with ``--jacobi-known-length`` iterations as the paper counts them, else as
-                many as ``row_passes``.
-            passes: decoder calls; one over a whole batch counts once.
-            pushed: tokens fed to the decoder, padding of windows excluded.
+        tokens: tokens written, with ``</s>``; decoding word by word takes a pass for each.
+        row_passes: passes; one over n sentences counts n times.
+        iterations: with ``--jacobi-known-length`` iterations as the paper counts them, else as many
+            as ``row_passes``.
+        passes: decoder calls; one over a whole batch counts once.
+        pushed: tokens fed to the decoder, padding of windows excluded.
         flops: floating-point operations of these passes and of the source's keys and values.
         plain_flops: the same of decoding word by word.
         draft_seconds: time spent on drafts.

@@ -34,7 +34,7 @@ class JacobiIteration:
 
     Attributes:
         sentence: index into the batch.
-            number: of the pass, from 1.
+        number: of the pass, from 1.
         first: number of proved tokens before the pass.
         guesses: the q - 1 guesses that were read.
         answers: the q tokens that the model predicted.
@@ -59,7 +59,7 @@ class JacobiPlan:
     """The settings of decoding.
 
     Attributes:
-            start: id of the start symbol, fed at position 0.
+        start: id of the start symbol, fed at position 0.
         constraints: constraints on each next token.
         window: the mode and its sizes.
         drafter: proposes guesses.
@@ -67,9 +67,9 @@ class JacobiPlan:
             explicit, so that it is not treated as padding.
         temperature: divides the logits.
         rank: function from (log-probability, number of tokens) to a score.
-            known_length: whether to count steps as the paper does. Its algorithm needs one more
-                iteration per block to see that nothing changes; this one stops as soon as the last
-                word is proved.
+        known_length: whether to count steps as the paper does. Its algorithm needs one more
+            iteration per block to see that nothing changes; this one stops as soon as the last word
+            is proved.
     """
 
     start: int
