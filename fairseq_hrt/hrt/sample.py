@@ -35,7 +35,7 @@ class SampleView(NamedTuple):
     target: Tensor
 
     def learnt(self, pad: int) -> Tensor:
-        """The places of targets that have a loss, in the flattened target: LongTensor ``[n]``. The
+        """Indices into the flattened target of the tokens that have a loss: LongTensor ``[n]``. The
         host waits for the device to count them."""
         return self.target.flatten().ne(pad).nonzero().squeeze(1)
 
