@@ -223,8 +223,8 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
     block = cfg.bidirectional_block
     if block == 1 and cfg.bidirectional_distinct_starts:
         raise ValueError(
-            "--bidirectional-distinct-starts with --bidirectional-block 1: one word a step has one"
-            " start symbol"
+            "--bidirectional-distinct-starts with --bidirectional-block 1: one word per step needs"
+            " one start symbol only; leave --bidirectional-distinct-starts out"
         )
     if block is not None and block != 1 and block != directions * cfg.bidirectional_tokens_per_step:
         raise ValueError(

@@ -91,7 +91,7 @@ class CtcGenerator(EngineGenerator):
         if prefix is not None or start is not None:
             raise ValueError(
                 "--prefix-size and start symbols of languages: all positions are written at once;"
-                " use --task translation"
+                " leave them out"
             )
         if self.step_by_step(prefix) is None:
             return self.decode_static(net_input["src_tokens"])

@@ -18,7 +18,8 @@ class Distances:
 
     Args:
         count: q, the number of new tokens.
-        tables: one per layer, if token i of every row stands at position i * stride.
+        tables: one table per layer, if token i of every row stands at position i * stride; else
+            None.
         index: otherwise the rows of the relative tables, LongTensor ``[1 or R, q, T]``; see
             :func:`.relative_positions.relative_index`.
     """

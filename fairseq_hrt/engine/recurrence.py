@@ -1,4 +1,4 @@
-"""The recurrence of decoders without self-attention: Marian's simpler simple recurrent unit
+"""The recurrence of decoders without self-attention: Marian's Simpler Simple Recurrent Unit
 (SSRU)."""
 
 import torch

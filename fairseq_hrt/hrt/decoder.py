@@ -28,7 +28,9 @@ class HRTDecoderLayer(TransformerDecoderLayerBase):
         self, embed_dim: int, cfg: HRTModelConfig, **variants: bool
     ) -> RelativeSelfAttention:
         if any(variants.values()):
-            raise ValueError("hrt_transformer has no extra attention keys")
+            raise ValueError(
+                "hrt_transformer does not support add_bias_kv and add_zero_attn: leave them out"
+            )
         return RelativeSelfAttention(
             embed_dim,
             cfg.decoder.attention_heads,

@@ -187,7 +187,7 @@ def load_draft_model(
         if config._name != f"translation_{family}":
             raise ValueError(
                 f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs"
-                f" to the task {config._name}"
+                f" to the task {config._name}; give one of translation_{family}"
             )
         unknown = [name for name in overrides if name not in config]
         if unknown:

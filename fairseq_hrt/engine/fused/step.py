@@ -20,7 +20,7 @@ def close_step_reference(
     done: Tensor,
     eos: int,
 ) -> None:
-    """What :func:`close_step` does, by PyTorch's own functions."""
+    """The reference of :func:`close_step`, by PyTorch's own functions."""
     tokens.copy_(words)
     numbers.index_copy_(0, done, best[None])
     ids.index_copy_(0, done, words[None])
@@ -39,7 +39,7 @@ def close_step(
     done: Tensor,
     eos: int,
 ) -> None:
-    """Books the choice of z words in each of B rows, in one kernel.
+    """Records the choice of z words in each of B rows, in one kernel.
 
     Args:
         best, words: log-probabilities and words chosen, ``[B, z]``.
