@@ -123,8 +123,8 @@ class DagGenerator(EngineGenerator):
     ) -> List[List[Hypothesis]]:
         if prefix is not None or start is not None:
             raise ValueError(
-                "--prefix-size and start symbols of languages: a graph has no given beginning; leave"
-                " them out"
+                "--prefix-size and start symbols of languages: a graph has no given beginning;"
+                " leave them out"
             )
         tokens, lengths = self.decoder.read_source(
             net_input["src_tokens"], net_input["src_lengths"]
