@@ -35,9 +35,9 @@ def natural_index(
     y_6 y_2 y_5 for h = 4 and n = 6. Only in this split slot t always has direction t mod h.
 
     Args:
-        slots: LongTensor, t.
-        lengths: LongTensor, n, broadcastable with ``slots``.
-        directions: h.
+        slots: LongTensor, the slots t.
+        lengths: LongTensor, n, the words of the sentence; broadcastable with ``slots``.
+        directions: h, the directions of writing.
         middle_to_side: with two directions, write from the middle to both ends instead.
 
     Returns:
@@ -60,8 +60,8 @@ def natural_index(
 
 
 def slot_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """:func:`natural_index` of all slots of a sentence of ``length`` words: LongTensor
-    ``[length]``."""
+    """The word that each slot of a sentence of ``length`` words holds (:func:`natural_index`):
+    LongTensor ``[length]``."""
     return natural_index(
         torch.arange(length), torch.tensor(length), directions, middle_to_side=middle_to_side
     )

@@ -27,7 +27,7 @@ def static_block_search(
     """The search of :func:`.search.block_search`, for all scorings but ``paper``.
 
     Args:
-        source: holds ``count`` sentences.
+        source: the encoded batch, which holds ``count`` sentences.
         longest: W, the slots of the longest translation that the model can write.
         visible: BoolTensor ``[W, W]``, the slots (columns) that each slot (row) may see if the
             causal mask allows it, too; None: all.

@@ -65,7 +65,7 @@ class Texts:
 def prefix_beam(
     links: Tensor, emissions: Tensor, end_scores: Tensor, last: Tensor, plan: BeamPlan
 ) -> Texts:
-    """The best texts of a batch.
+    """Finds the best texts of each sentence of a batch.
 
     Args:
         links: ``[B, L, L]``, log P(v | u).

@@ -117,15 +117,15 @@ class DagLoss(FairseqCriterion):
 
     @property
     def draws_its_share(self) -> bool:
-        """Whether each sentence draws its share (``cmlm``) instead of following the schedule; a
-        schedule of 0 alone switches that off."""
+        """Whether each sentence draws the share of tokens that it is shown (``--dag-glance-strategy
+        cmlm``) instead of following the schedule; only a schedule of 0 switches that off."""
         return self.strategy == "cmlm" and any(share for _, share in self.schedule.knots)
 
     def losses(
         self, output: DagOutput, graph: GraphSample
     ) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
-        """(loss of each sentence ``[B]``, 0 without a path; whether there is a path, BoolTensor
-        ``[B]``; further values to log)."""
+        """The loss of each sentence ``[B]``, 0 without a path; whether there is a path, BoolTensor
+        ``[B]``; and further values to log."""
         raise NotImplementedError
 
     def glancer(self, graph: GraphSample, share: float) -> Glancer:

@@ -343,8 +343,8 @@ class DagGenerator(EngineGenerator):
         return self._static.obstacle(tokens)
 
     def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
-        """greedy, lookahead, viterbi and joint-viterbi: finds a path, then the best token of each
-        of its vertices."""
+        """Decodes by greedy, lookahead, viterbi or joint-viterbi: finds a path, then the best token
+        of each of its vertices."""
         keeps, weight = not self._suppresses_in_search, self._token_weight
         scores: Optional[Tensor] = None
         tokens: Optional[Tensor] = None
@@ -404,8 +404,8 @@ class DagGenerator(EngineGenerator):
         return passed
 
     def by_walk(self, graphs: Graphs, limits: Tensor, source: Tensor) -> List[List[Hypothesis]]:
-        """sample, and lookahead with repeat suppression: vertex and token are chosen step by
-        step."""
+        """Decodes by sampling, or by lookahead with repeat suppression: chooses vertex and token
+        together, step by step."""
         options, sampling = self.options, self.strategy == "sample"
         rules = WalkRules(
             beta=options.dag_decode_beta,
@@ -435,7 +435,8 @@ class DagGenerator(EngineGenerator):
         return [best_first(best) for best in found]
 
     def by_beam(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
-        """beam: the texts with the highest probability summed over paths."""
+        """Decodes by beam search: finds the texts with the highest probability summed over
+        paths."""
         options, weight = self.options, self.options.dag_decode_beta
         check_number(float(graphs.links.sum()))
         ends, emissions = (

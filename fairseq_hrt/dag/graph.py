@@ -26,8 +26,8 @@ class PackedLinks:
     @torch.no_grad()
     @torch.inference_mode(False)
     def refresh(self) -> None:
-        """Collects the weights; in place where that is possible: recorded computations read them
-        from there."""
+        """Collects the predictor's weights, in place if possible, since recorded computations read
+        them at these addresses."""
         for name, new in zip(("weight", "table"), self.predictor.packed(self.predictor.size)):
             old: Tensor = getattr(self, name)
             if (old.shape, old.dtype, old.device) == (new.shape, new.dtype, new.device):
@@ -68,7 +68,7 @@ class Graphs:
 
     Attributes:
         links: ``[B, L, L]``, log P(v | u) of the link from vertex u to vertex v.
-        lengths: LongTensor ``[B]``, L of each sentence.
+        lengths: LongTensor ``[B]``, L, the number of vertices of each sentence.
         features: ``[B, L, D]``, the decoder's output, of each model.
         engines: the engine of each model, which computes logits.
         penalties: {token: number subtracted from its log-probability at inner vertices}; infinity

@@ -94,8 +94,8 @@ class LinkPredictor(nn.Module):
         return own, table
 
     def forward(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
-        """log P(v | u), ``[B, L, L]``, float32 at least; rows of the last vertex and of padding are
-        -inf.
+        """log P(v | u) of the link from each vertex u to each v, ``[B, L, L]``, float32 at least;
+        rows of the last vertex and of padding are -inf.
 
         Args:
             features: ``[B, L, D]``.

@@ -62,7 +62,8 @@ class SizeRule(NamedTuple):
     besides: int = 0
 
     def wanted(self, scale: Tensor, source_lengths: Tensor, words: Tensor) -> Tensor:
-        """L before it is cut to the decoder's positions: LongTensor ``[B]``.
+        """L, the number of vertices, before it is cut to the decoder's positions: LongTensor
+        ``[B]``.
 
         Args:
             scale: lambda, float64 ``[B]`` or a number.

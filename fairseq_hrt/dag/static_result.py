@@ -28,7 +28,8 @@ class FoundPath(NamedTuple):
 def sections(
     search: PathSearch, tables: Tables, *, follows: bool
 ) -> Tuple[Dict[str, int], Dict[str, int]]:
-    """(widths of the columns of integers, of those of numbers behind them) in the result, by name:
+    """The widths of the result's columns by name: (those of integers, those of numbers, which
+    follow).
 
     ======  ====================================================================
     length  source tokens

@@ -62,7 +62,8 @@ class Tables(NamedTuple):
         ahead: ``[L, L]``, 0 for links to later vertices within reach, else ``HIDDEN``.
         powers: ``[K]``, k ** beta for k = 1 … K inner vertices.
         finite: whether all ``powers`` are finite.
-        sizes, limits: numbers of vertices and of most words, on the host.
+        sizes, limits: the vertices of a graph and the most words of a translation, by number of
+            source tokens; on the host.
         clamped: whether the decoder's positions cut the graph, on the host.
     """
 

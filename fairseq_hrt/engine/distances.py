@@ -41,7 +41,8 @@ class Distances:
         bias: Optional[Tensor],
         chosen: Optional[Tensor],
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Adds the relative term q · r either to the bias or, for a single query, r to the keys.
+        """Adds the relative positions to an attention: the term q · r to the bias or, for a single
+        query, r to the keys.
 
         Args:
             attention: the layer's self-attention.

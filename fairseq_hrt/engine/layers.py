@@ -80,7 +80,7 @@ class PackedNorm:
 
 
 class PackedFeedForward:
-    """fc2(activation(fc1(x)))."""
+    """The feed-forward block fc2(activation(fc1(x)))."""
 
     def __init__(self, layer: FairseqModule, *, reorder: bool) -> None:
         # ReLU in place: the inner vectors are used nowhere else.
@@ -132,7 +132,7 @@ class PackedSelfAttention:
         return self._heads(queries, 1)[0], self._heads(self.memorable(x), 2)
 
     def _heads(self, fused: Tensor, parts: int) -> Tensor:
-        """``[R, q, parts * D]`` → ``[parts, R, H, q, d]``."""
+        """Splits projections into heads: ``[R, q, parts * D]`` → ``[parts, R, H, q, d]``."""
         return fused.view(*fused.shape[:2], parts, self.heads, -1).permute(2, 0, 3, 1, 4)
 
     def __call__(self, x: Tensor, bias: Optional[Tensor]) -> Tensor:

@@ -162,8 +162,8 @@ class StaticSearch:
         ones when more steps are needed.
 
         Args:
-            source: holds ``count`` sentences.
-            rules: their limits.
+            source: the encoded batch, which holds ``count`` sentences.
+            rules: constraints with the length limits of these sentences.
             key: identifies this kind of search, by everything that its steps depend on.
             make: function (source, slots of the cache) → buffers.
             block: z, words of a step.

@@ -53,7 +53,7 @@ def attention_pattern(
 
 
 class RelativeSelfAttention(nn.Module):
-    """Multi-head self-attention with relative keys.
+    """Multi-head self-attention with relative position vectors added to the keys.
 
     Args:
         width: D.

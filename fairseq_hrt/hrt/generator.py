@@ -39,8 +39,8 @@ def chunk_sizes_of(table: Sequence[Tuple[float, int]], lengths: Tensor) -> List[
 
 
 def _same_number(kept: List[List[Hypothesis]]) -> Tuple[List[Hypothesis], int]:
-    """Equally many hypotheses for each sentence, one sentence after the other, and how many. The
-    last one of a sentence that has fewer is repeated."""
+    """Gives each sentence the same number of hypotheses: where there are fewer, the last one is
+    repeated. Returns (the hypotheses, sentence by sentence; their number per sentence)."""
     beams = max(len(hypotheses) for hypotheses in kept)
     rows = [hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)]
     return rows, beams
@@ -126,7 +126,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return found
 
     def decode_static_chunks(self, tokens: Tensor, chunk_size: int) -> List[List[Hypothesis]]:
-        """:meth:`decode_chunks` of sources ``[B, S]``, by computations of fixed shapes."""
+        """Runs both stages, as :meth:`decode_chunks`, on sources ``[B, S]`` by computations of
+        fixed shapes."""
         lengths, store = self.host_lengths(tokens), self.ensemble.graphs
         with store.lock:
             source = self.static_search.encode(tokens, self.eos)

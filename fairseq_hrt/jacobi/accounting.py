@@ -113,7 +113,8 @@ class JacobiStatistics:
 
     @property
     def iteration_speedup(self) -> float:
-        """Passes of decoding word by word divided by passes made, per sentence."""
+        """The passes that decoding word by word would take, divided by the passes made; both are
+        counted once for each sentence."""
         return self.tokens / max(self.row_passes, 1)
 
     def to_json(self) -> Dict[str, object]:

@@ -35,11 +35,11 @@ class JacobiIteration:
     Attributes:
         sentence: index into the batch.
         number: of the pass, from 1.
-        first: number of proved tokens before the pass.
+        first: number of tokens that were proved to be those of greedy search before the pass.
         guesses: the q - 1 guesses that were read.
         answers: the q tokens that the model predicted.
         log_probs: their log-probabilities.
-        proved: how many answers were proved, at least 1.
+        proved: how many answers the pass has proved, at least 1.
     """
 
     sentence: int
@@ -244,8 +244,8 @@ def _accept(
     number: int,
     hooks: Sequence[IterationHook],
 ) -> None:
-    """Appends the proved answers: the first, and each one whose preceding guess equals the answer
-    before."""
+    """Appends the proved answers to the row: the first one, and each further one as long as the
+    guess before it equals the answer before it."""
     eos, first = plan.constraints.eos, len(row.tokens)
     # The previous pass's answer for the last place of this window.
     before = row.answers[row.size - 1] if len(row.answers) >= row.size else plan.filler

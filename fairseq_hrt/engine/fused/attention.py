@@ -85,7 +85,7 @@ def attention_block(
     stride: int = 1,
     out: Optional[Tensor] = None,
 ) -> Tensor:
-    """Self-attention of q new tokens a row to the cache and to each other, in one kernel.
+    """Self-attention of q new tokens per row to the cache and to each other, in one kernel.
 
     Keys and values of the new tokens are written into slots ``position`` to ``position + q - 1``;
     what would lie behind the capacity is not written.

@@ -37,8 +37,8 @@ def wait_for_previous(EARLY: tl.constexpr):
 
 @triton.jit
 def moments(x, inside, width, eps):
-    """Mean and inverse deviation ``[M]`` of rows ``x`` ``[M, K]``, of which ``inside`` ``[K]`` is
-    real."""
+    """Mean and inverse deviation ``[M]`` of rows ``x`` ``[M, K]``, whose columns are real where
+    ``inside`` ``[K]`` is True."""
     exact = x.to(tl.float32)
     mean = tl.sum(exact, 1) / width
     centred = tl.where(inside[None, :], exact - mean[:, None], 0.0)

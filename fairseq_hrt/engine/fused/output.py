@@ -82,10 +82,10 @@ def choose(
 ) -> Tuple[Tensor, Tensor]:
     """The most probable allowed token of each row, with its log-probability, in two kernels.
 
-    The softmax is over all tokens. Allowed are those of :class:`..constraints.Constraints` without
-    prefix and n-gram blocking: padding never, ``<unk>`` with a penalty. Of equally probable tokens
-    the first is chosen. Logits are rounded to the type of ``x``, as those of a matrix product are,
-    before the temperature and again behind it; sums are taken in float32.
+    The softmax is over all tokens. Tokens are allowed as by :class:`..constraints.Constraints`
+    without prefix and n-gram blocking: padding never, ``<unk>`` with a penalty. Of equally probable
+    tokens the first is chosen. Logits are rounded to the type of ``x``, as those of a matrix
+    product are, before the temperature and again behind it; sums are taken in float32.
 
     Args:
         x: ``[M, D]``; rows may have any distance.

@@ -85,8 +85,8 @@ def best_words(
         eos: id of ``</s>``, for the following two.
         forbid_eos: BoolTensor ``[M]``, rows that must not choose ``</s>``.
         only_eos: BoolTensor ``[M]``, rows whose choice is ``</s>``, whatever ``forbid_eos`` is.
-        forced: LongTensor ``[M]``, the word that a row has to choose; negative: none.
-            ``only_eos`` precedes it. What has to be chosen has no penalty.
+        forced: LongTensor ``[M]``, the word that a row has to choose; negative: none. ``only_eos``
+            takes precedence. A word that has to be chosen has no penalty.
 
     Returns:
         log_prob: float32 ``[M]`` (float64 for float64 logits); NaN if any logit of the row is NaN.

@@ -46,7 +46,7 @@ def close_step(
         tokens: LongTensor ``[B, z]``, is set to ``words``.
         numbers, ids: the log, ``[steps, B, z]``; line ``done`` is set.
         is_open: BoolTensor ``[B]``; rows that chose ``eos`` are closed.
-        done: LongTensor ``[1]``, is counted up.
+        done: LongTensor ``[1]``, the number of steps so far, is raised by 1.
     """
     buffers = (best, words, tokens, numbers, ids, is_open, done)
     if not usable(best, numbers) or not all(part.is_contiguous() for part in buffers):

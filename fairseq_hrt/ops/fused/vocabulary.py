@@ -54,8 +54,8 @@ def _gather_kernel(
     BLOCK: tl.constexpr,
     PART: tl.constexpr,
 ):
-    """One vertex: ``logits`` [n, V] of the vertices from ``first`` on, ``targets`` [B, T] →
-    ``match`` [B, T, L], ``largest`` and ``partition`` [B * L]."""
+    """Scores the targets at one vertex: reads ``logits`` [n, V] of the vertices from ``first`` on
+    and ``targets`` [B, T]; writes ``match`` [B, T, L], ``largest`` and ``partition`` [B * L]."""
     row = tl.program_id(0).to(tl.int64)
     base = row * words
     top, total = _row_sums(logits, base, words, BLOCK)
