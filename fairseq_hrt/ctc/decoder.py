@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 # The soft copy's temperature before training: most weight lies on the nearest source token.
 FIRST_TEMPERATURE = 0.3
-# λ is stored as a whole number of millionths, which half precision does not round.
+# λ is stored in millionths, as an integer, so that casts to half precision do not round it.
 PARTS = 10**6
 
 

@@ -47,7 +47,7 @@ class PackedGenerator:
 
     Raises:
         UnsupportedOption, UnsupportedModelError: the native engine cannot decode this; the message
-            says why.
+            gives the reason.
         LibraryUnavailable: there is no kernel on this machine.
     """
 

@@ -92,8 +92,8 @@ class HRTTranslationTask(EngineTranslationTask):
         return float(min(1.0, update / total) ** power) if power else 1.0
 
     def _curriculum(self) -> Tuple[int, float]:
-        """The curriculum's length in updates, and its exponent. An exponent of 0 means that there
-        is no curriculum; the length is 0 then."""
+        """The curriculum's length in updates, and its exponent; (0, 0) for an exponent of 0, which
+        switches the curriculum off."""
         power = float(self.cfg.hrt_curriculum_power)
         if power == 0:
             return 0, power
