@@ -1,4 +1,4 @@
-"""Marian's recurrent decoder layers: a simpler simple recurrent unit (SSRU) replaces
+"""Marian's recurrent decoder layers: a Simpler Simple Recurrent Unit (SSRU) replaces
 self-attention."""
 
 from typing import Any, Callable, Dict, Optional, Tuple
@@ -16,10 +16,11 @@ _STATE = "state"
 
 
 class SSRUCell(FairseqIncrementalState, nn.Module):
-    """f = σ(W_f x + b_f), c = f ⊙ c + (1 - f) ⊙ W x, starting from zeros (Kim et al. 2019).
+    """Simpler Simple Recurrent Unit (Kim et al. 2019). Forget gate: f_t = σ(W_f x_t + b_f); state:
+    c_t = f_t ⊙ c_(t-1) + (1 - f_t) ⊙ W x_t, starting from zeros.
 
     Args:
-        width: D.
+        width: D, the width of inputs and states.
     """
 
     # Untyped methods of fairseq's base class.
@@ -44,7 +45,8 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
 
         Args:
             x: ``[T, B, D]``, the tokens.
-            incremental_state: fairseq's cache; with it the tokens continue those of earlier calls.
+            incremental_state: fairseq's cache; if given, the tokens continue those of earlier
+                calls.
             padding: BoolTensor ``[B, T]``, True for tokens that do not change the state.
         """
         # [T, B, D] -> [B, T, D]
@@ -67,7 +69,8 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
     def reorder_incremental_state(
         self, incremental_state: Dict[str, Any], new_order: Tensor
     ) -> Dict[str, Any]:
-        """Selects rows of the cache, LongTensor ``[B']``; called by fairseq's search."""
+        """Selects the rows ``new_order``, LongTensor ``[B']``, of the cached state; called by
+        fairseq's search."""
         kept = self.get_incremental_state(incremental_state, _STATE)
         if kept is not None:
             kept = {"cell": kept["cell"].index_select(0, new_order)}
@@ -76,8 +79,8 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
 
 
 class RecurrentDecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's decoder layer with an SSRU instead of self-attention: x + relu(c), with the layer's
-    pre- or post-norm."""
+    """fairseq's decoder layer with an SSRU instead of self-attention: x + relu(state of the SSRU),
+    with the layer's pre- or post-norm."""
 
     def __init__(self, cfg: MarianModelConfig, no_encoder_attn: bool = False) -> None:
         super().__init__(cfg, no_encoder_attn)

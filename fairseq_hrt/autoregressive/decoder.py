@@ -34,12 +34,12 @@ class ZeroStartEmbedding(nn.Embedding):
 
 
 class MarianDecoder(NativeParts, TransformerDecoderBase):
-    """Transformer decoder as Marian has it.
+    """The Transformer decoder of Marian's models.
 
     Attributes:
-        cell: ``"attention"``, or ``"ssru"``, with which layers have ``cell`` instead of
+        cell: ``"attention"``; or ``"ssru"``: layers have a recurrent ``cell`` instead of
             ``self_attn``.
-        zero_start: embed ``</s>``, which only is an input as the start symbol, as zeros.
+        zero_start: whether ``</s>``, as an input always the start symbol, is embedded as zeros.
     """
 
     family = "autoregressive"

@@ -17,7 +17,7 @@ from ..training.task_options import with_decoding_options
 @with_decoding_options()
 @dataclass
 class AutoregressiveTranslationConfig(TranslationConfig):
-    """fairseq's translation options, the engine, and the model that reranks the beam."""
+    """fairseq's translation options, those of the engine and of the model that reranks the beam."""
 
 
 @register_task("translation_autoregressive", dataclass=AutoregressiveTranslationConfig)

@@ -13,7 +13,8 @@ from torch import Tensor
 
 
 class Blocks(NamedTuple):
-    """P blocks, or beginnings of i words, for each of G hypotheses.
+    """P blocks (the words of one step), or beginnings of blocks with i words, for each of G
+    hypotheses.
 
     Attributes:
         scores: ``[G, P]``, log-probabilities; -inf marks an empty place.
@@ -24,13 +25,13 @@ class Blocks(NamedTuple):
     words: Tensor
 
     def join(self, other: "Blocks") -> "Blocks":
-        """The blocks of both: ``[G, P + P']``."""
+        """The blocks of both: ``[G, P + P']`` blocks."""
         return Blocks(
             torch.cat([self.scores, other.scores], 1), torch.cat([self.words, other.words], 1)
         )
 
     def best(self, count: int) -> "Blocks":
-        """The ``count`` best, best first."""
+        """The ``count`` best of each hypothesis, best first."""
         scores, places = self.scores.topk(min(count, self.scores.size(1)))  # [G, count] each
         return Blocks(
             scores, self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2)))
@@ -63,14 +64,15 @@ def _nothing(log_probs: Tensor) -> Blocks:
 
 
 def fold_canonical(log_probs: Tensor, count: int, *, eos: int, pad: int) -> Tuple[Blocks, Blocks]:
-    """The ``count`` best blocks without ``</s>`` of every hypothesis, and the ``count`` best with
+    """For every hypothesis the ``count`` best blocks without ``</s>``, and the ``count`` best with
     it.
 
     Args:
-        log_probs: ``[G, z, V]``.
+        log_probs: ``[G, z, V]``, of the z words of the next step.
 
     Returns:
-        (open, finished); finished blocks score up to ``</s>`` and have padding behind it.
+        (blocks without ``</s>``, blocks with it). The score of the latter counts up to ``</s>``,
+        which padding follows.
     """
     ends = log_probs[..., eos]  # [G, z]
     others = log_probs.clone()  # [G, z, V]
@@ -95,7 +97,7 @@ def fold_paper(log_probs: Tensor, count: int) -> Blocks:
     ``count`` best words are returned, of which at least ``count`` are not ``</s>``.
 
     Args:
-        log_probs: ``[G, z, V]``.
+        log_probs: ``[G, z, V]``, of the z words of the next step.
     """
     slots = log_probs.size(1)
     # [G, z, K] each
@@ -107,8 +109,8 @@ def fold_paper(log_probs: Tensor, count: int) -> Blocks:
 
 
 class Candidates(NamedTuple):
-    """Blocks that may continue a sentence: total scores ``[B, P]``, the beam that each continues
-    ``[B, P]`` and its words ``[B, P, z]``."""
+    """Blocks that may continue a sentence: their total scores ``[B, P]``, the index of the
+    hypothesis that each continues ``[B, P]``, and their words ``[B, P, z]``."""
 
     scores: Tensor
     parents: Tensor
@@ -127,7 +129,7 @@ class Candidates(NamedTuple):
         return cls(totals, parents, blocks.words.view(batch, beams * count, -1)).best(keep)
 
     def best(self, count: int) -> "Candidates":
-        """The ``count`` best, best first."""
+        """The ``count`` best of each sentence, best first."""
         scores, places = self.scores.topk(min(count, self.scores.size(1)))  # [B, count] each
         # [B, count, z]
         words = self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2)))
@@ -141,7 +143,7 @@ def canonical_candidates(
     among the N best of all.
 
     Args:
-        log_probs: ``[B, N, z, V]``.
+        log_probs: ``[B, N, z, V]``, of the z words of the next step.
         scores: ``[B, N]``, of the hypotheses so far.
     """
     beams = scores.size(1)
@@ -159,11 +161,11 @@ def canonical_candidates(
 def whole_candidates(
     log_probs: Tensor, scores: Tensor, *, eos: int, released: bool
 ) -> Tuple[Candidates, Candidates]:
-    """The N best blocks of each sentence without ``</s>``, and all blocks with it; -inf marks the
-    places of others.
+    """The N best blocks of each sentence without ``</s>``, and all blocks with it. Places that do
+    not hold such a block have the score -inf.
 
     Args:
-        log_probs: ``[B, N, z, V]``.
+        log_probs: ``[B, N, z, V]``, of the z words of the next step.
         scores: ``[B, N]``, of the hypotheses so far.
         released: True takes both from the 2 N best blocks of a sentence, as the authors' released
             code does; False from the N best blocks of each hypothesis, as the paper's algorithm

@@ -71,7 +71,7 @@ class BidirectionalModelConfig(ConventionsConfig):
 @with_decoding_options("bidirectional")
 @dataclass
 class BidirectionalTaskConfig(DistillationConfig, TranslationConfig):
-    """Training samples and decoding."""
+    """Options of ``translation_bidirectional``, for training samples and decoding."""
 
     bidirectional_train_dead_slots: bool = option(
         False,

@@ -1,4 +1,5 @@
-"""Criterion ``bidirectional_loss``: cross-entropy of the slots."""
+"""Criterion ``bidirectional_loss``: cross-entropy of the words in their slots (see
+:mod:`.slots`)."""
 
 from typing import Any, Dict, Tuple
 
@@ -10,8 +11,8 @@ from ..training import SmoothedLoss, SmoothedLossConfig, smoothed_cross_entropy
 
 @register_criterion("bidirectional_loss", dataclass=SmoothedLossConfig)
 class BidirectionalLoss(SmoothedLoss):
-    """Label-smoothed cross-entropy summed over words and ``</s>``; dead slots count only if they
-    are trained.
+    """Label-smoothed cross-entropy summed over words and ``</s>``. Slots behind ``</s>`` count only
+    with ``--bidirectional-train-dead-slots``.
 
     ``ppl`` is 2 ** ``nll_loss``, where nll_loss is the mean of -log2 P(word | words of earlier
     steps, source). Words of the same step do not condition each other, so that ``ppl`` is
@@ -21,10 +22,11 @@ class BidirectionalLoss(SmoothedLoss):
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
-        """The loss of a batch with ``slots``, the training samples that the task adds.
+        """The loss of a batch that has ``slots``, the :class:`.sample.SlotSample` that the task
+        adds.
 
         Returns:
-            (loss summed over the n slots that have one; n, or the number of sentences with
+            (loss summed over the n slots that have a target; n, or the number of sentences with
             ``--sentence-avg``; logging output).
         """
         if "slots" not in sample:
@@ -32,7 +34,7 @@ class BidirectionalLoss(SmoothedLoss):
                 "bidirectional_loss needs the training samples of --task translation_bidirectional"
             )
         slots, source = sample["slots"], sample["net_input"]
-        # Before anything is launched that the host would wait for.
+        # Before other work is launched, for which the host would have to wait.
         learnt = slots.learnt(self.padding_idx)
         logits = model(
             src_tokens=source["src_tokens"],

@@ -1,4 +1,4 @@
-"""fairseq's Transformer decoder with a mask and positions of its own."""
+"""fairseq's Transformer decoder with the mask and the positions of slots."""
 
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -17,11 +17,12 @@ from .slots import check_directions, slot_mask, start_symbols
 
 
 class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
-    """Transformer decoder over slots (see :mod:`.sample`).
+    """Transformer decoder over slots (see :mod:`.slots`).
 
     Attributes:
-        directions, tokens_per_step, block: h, c and z.
-        causal: a slot does not see the inputs of later slots of its own step (z = 1, or an
+        directions, tokens_per_step, block: h directions, c words of each per step, z words per
+            step.
+        causal: whether a slot does not see the inputs of later slots of its own step (z = 1, or an
             ablation).
         independent, middle_to_side: see :class:`BidirectionalModelConfig`.
         opposite_start: id of the start symbol of right-to-left directions; None: ``</s>``, as for
@@ -77,8 +78,8 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         return None if self.block == self.directions == 1 else "translation_bidirectional"
 
     def max_positions(self) -> int:
-        """The largest number of target tokens with ``</s>``; with learned positions rounded down to
-        whole blocks, for there are no further ones."""
+        """The largest number of target tokens with ``</s>``. Learned positions cannot be extended,
+        so that their number is rounded down to whole blocks."""
         longest: int = super().max_positions()
         learned = isinstance(self.embed_positions, LearnedPositionalEmbedding)
         return longest - longest % self.block if learned else longest
@@ -114,11 +115,11 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         return {name: getattr(self, name) for name in names}
 
     def native_tensors(self, header: Header) -> Dict[str, Tensor]:
-        """Position vectors for a decoder that begins every slot with ``</s>``, as the native one
-        does.
+        """Position vectors for the native decoder, which reads ``</s>`` as the start symbol of
+        every slot.
 
-        The first z slots read a start symbol: its difference from ``</s>`` is added to their
-        position vectors.
+        The first z slots may read another start symbol: the difference of its embedding from that
+        of ``</s>`` is added to their position vectors.
         """
         if not isinstance(self.embed_positions, SlotPositions):
             return {}
@@ -145,7 +146,8 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         """fairseq's forward pass over slot inputs ``[B, W]``, see :func:`.sample.slot_sample`.
 
         Raises:
-            ValueError: ``incremental_state`` is given: fairseq's own search has no slots.
+            ValueError: ``incremental_state`` is given, but the model does not write word by word
+                from left to right, as fairseq's own search does.
         """
         if incremental_state is not None and self.only_task is not None:
             raise ValueError(
@@ -165,7 +167,8 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         an autoregressive checkpoint can be fine-tuned.
 
         Raises:
-            ValueError: the checkpoint has learned positions or other directions than this model.
+            ValueError: the checkpoint has learned positions and this model has not, or it has other
+                directions.
         """
         start_self_attention(state_dict, self, name)
         leave_sinusoids_out(state_dict, self, name)
@@ -220,8 +223,8 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
     block = cfg.bidirectional_block
     if block == 1 and cfg.bidirectional_distinct_starts:
         raise ValueError(
-            "--bidirectional-distinct-starts with --bidirectional-block 1: one word a step has one"
-            " start symbol"
+            "--bidirectional-distinct-starts with --bidirectional-block 1: one word per step needs"
+            " one start symbol only; leave --bidirectional-distinct-starts out"
         )
     if block is not None and block != 1 and block != directions * cfg.bidirectional_tokens_per_step:
         raise ValueError(

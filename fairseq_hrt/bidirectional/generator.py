@@ -72,7 +72,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         if options.no_repeat_ngram_size and not self.plain:
             raise ValueError(
                 "--no-repeat-ngram-size: words of one step are chosen together and their neighbours"
-                " come later; --bidirectional-deduplicate removes repetitions afterwards"
+                " come later; give --bidirectional-deduplicate instead, which removes repetitions"
                 if not single
                 else (
                     "--no-repeat-ngram-size with --bidirectional-scoring paper or algorithm1, or"
@@ -88,7 +88,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         prefix: Optional[Tensor] = None,
         start: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
-        """Decodes encoded sentences."""
+        """Decodes encoded sentences; the translations are in natural order."""
         if self.plain:
             found = super().decode_memories(memories, prefix=prefix, start=start)
         else:
@@ -138,7 +138,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     def block_plan(
         self, lengths: Tensor, *, prefix: Optional[Tensor] = None, start: Optional[int] = None
     ) -> BlockPlan:
-        """The settings of a search; ``lengths`` as in :meth:`length_limits`."""
+        """The settings of a block search; ``lengths`` as in :meth:`length_limits`."""
         decoder, options = self.decoder, self.options
         if prefix is not None and decoder.directions > 1:
             raise ValueError(

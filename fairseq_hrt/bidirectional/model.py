@@ -13,7 +13,8 @@ from .sample import SlotSample
 
 @register_model("bidirectional_transformer")
 class BidirectionalTransformerModel(ConfiguredTransformer):
-    """A Transformer that writes several words per step, in one or more directions."""
+    """A Transformer that writes a block of words per step: from both ends of the sentence, or from
+    left to right, or from both ends of several segments."""
 
     config = BidirectionalModelConfig
     decoder_class = BidirectionalDecoder
@@ -27,13 +28,14 @@ class BidirectionalTransformerModel(ConfiguredTransformer):
         learnt: Optional[Tensor] = None,
         **options: Any,
     ) -> Any:
-        """The forward pass of a training batch; without ``slots`` that of fairseq's Transformer.
+        """The forward pass of a training batch in slots; without ``slots`` that of fairseq's
+        Transformer.
 
         Args:
             src_tokens: LongTensor ``[B, S]``.
             slots: the training batch.
-            learnt: its :meth:`~.sample.SlotSample.learnt`, if that is known. Otherwise the host
-                waits for the device before the encoder is launched.
+            learnt: the result of ``slots.learnt``, if the caller has it. None: it is computed here,
+                and the host waits for the device before the encoder is launched.
 
         Returns:
             With ``slots``: logits ``[n, V]`` of the n slots with a target, row by row. Only these

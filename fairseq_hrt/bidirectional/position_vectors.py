@@ -1,4 +1,4 @@
-"""Position vectors of slots."""
+"""Position vectors of slots (see :mod:`.slots`)."""
 
 from typing import Any, Optional
 
@@ -19,10 +19,10 @@ class SlotPositions(SinusoidalPositionalEmbedding):
 
     Args:
         width: D.
-        padding_idx: fairseq's offset.
+        padding_idx: id of padding; fairseq's positions begin behind it.
         directions: h.
-        size: slots to compute now; later ones are computed when they are needed.
-        vanilla: positions 0, 1, 2, … for any number of directions (Table 2).
+        size: number of slots to compute now; later ones are computed when they are needed.
+        vanilla: count positions in the order of writing, as with one direction (ablation, Table 2).
         first: position of the first slot with one direction; None: as in fairseq.
     """
 

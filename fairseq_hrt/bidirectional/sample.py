@@ -21,7 +21,7 @@ class SlotSample(NamedTuple):
     target: Tensor
 
     def learnt(self, pad: int) -> Tensor:
-        """The places of targets that have a loss, in the flattened target: LongTensor ``[n]``. The
+        """Indices into the flattened target of the slots that have a loss: LongTensor ``[n]``. The
         host waits for the device to count them."""
         return self.target.flatten().ne(pad).nonzero().squeeze(1)
 
@@ -38,20 +38,20 @@ def slot_sample(
     middle_to_side: bool = False,
     train_dead_slots: bool = False,
 ) -> SlotSample:
-    """Puts a batch of targets into slots.
+    """Puts a batch of targets into slots, the decoder's positions in the order of writing.
 
-    If z does not divide N, the last block has dead slots behind ``</s>``. Decoding always computes
-    whole blocks, so training does, too: dead slots read words (never ``</s>`` or padding), but have
-    no loss. Padding fills later blocks, which no earlier slot attends to.
+    Decoding always computes whole blocks, so training does, too. If z does not divide the N tokens
+    of a target, its last block has dead slots behind ``</s>``: they read words (never ``</s>`` or
+    padding), but have no loss. Padding fills later blocks, which no earlier slot attends to.
 
     Args:
         targets: LongTensor ``[B, T]``, natural order with ``</s>``, padded on the right.
-        directions: h.
+        directions: h, the directions of writing.
         block: z, slots predicted in one step.
         start, opposite_start: ids of the start symbols, see :func:`.slots.start_symbols`.
-        pad, eos: ids.
+        pad, eos: ids of padding and ``</s>``.
         middle_to_side: see :func:`.slots.natural_index`.
-        train_dead_slots: True gives dead slots the target ``</s>``.
+        train_dead_slots: True gives dead slots the target ``</s>``, and so a loss.
     """
     scored = targets.ne(pad).sum(1, keepdim=True)  # [B, 1], N
     width = block * -(-targets.size(1) // block)
@@ -81,10 +81,11 @@ def training_view(
 
     Args:
         batch: see :func:`~..training.drawn_targets`.
-        decoder: determines order and start symbols of the slots.
+        decoder: the model's decoder, whose slot order and start symbols are used.
         seed: seed of the hashes.
         update: number of the update.
-        raw_probability: of training on the raw target of a sentence that has a distilled one, too.
+        raw_probability: with which a sentence that has a distilled target, too, is trained on the
+            raw one.
         train_dead_slots: see :func:`slot_sample`.
     """
     pad, eos = decoder.padding_idx, decoder.dictionary.eos()

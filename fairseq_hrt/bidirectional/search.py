@@ -42,17 +42,18 @@ from .candidates import Candidates, canonical_candidates, whole_candidates
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """The settings of a search.
+    """The settings of a block search.
 
     Attributes:
-        start: LongTensor ``[z]``, start symbols of the slots.
+        start: LongTensor ``[z]``, start symbols of the first block.
         block: z, words per step.
-        constraints: constraints on single slots.
-        causal: a slot does not see the inputs of later slots of its own step.
+        constraints: constraints on the word of each slot.
+        causal: whether a slot does not see the inputs of later slots of its own step.
         visible: function (first slot of a block, device) → BoolTensor ``[z, first + z]`` of the
             slots that the block may see, None: all.
         slots: LongTensor, 0, 1, 2, … for all slots of the longest translation.
-        positions: LongTensor, their signed positions, reported to hooks.
+        positions: LongTensor, the slots' positions (:func:`.slots.slot_positions`), reported to
+            hooks.
         beam: N; 1 takes the best word of each slot.
         nbest: hypotheses wanted; ``paper`` scoring searches until it has as many.
         scoring: ``canonical``, ``algorithm1`` or ``paper``, see this module.
@@ -224,8 +225,8 @@ class Written:
         self.done: List[List[Hypothesis]] = [[] for _ in range(count)]
 
     def finish(self, ended: Candidates, log_probs: Tensor) -> None:
-        """Adds the hypotheses that ended in this step; ``log_probs`` are those of their words,
-        ``[B', P, z]``."""
+        """Adds the hypotheses that ended in this step: the candidates ``ended`` whose score is not
+        -inf. ``log_probs`` are those of their words, ``[B', P, z]``."""
         plan = self.plan
         for place, column in ended.scores.gt(float("-inf")).nonzero().tolist():
             done = self.done[self.numbers[place]]
@@ -247,11 +248,11 @@ class Written:
                 del done[plan.beam :]
 
     def searched(self, totals: List[float], step: int) -> List[int]:
-        """Indices, among the present sentences, of those that are not done.
+        """Indices into ``numbers`` of the sentences that have to be searched further.
 
         Args:
-            totals: log-probability of each one's best open hypothesis.
-            step: the steps taken.
+            totals: log-probability of the best open hypothesis of each sentence in ``numbers``.
+            step: the number of steps taken.
         """
         plan, kept = self.plan, []
         for place, (number, total) in enumerate(zip(self.numbers, totals)):
@@ -273,7 +274,8 @@ class Written:
 
     def advance(self, kept: List[int], opened: Candidates, log_probs: Tensor) -> None:
         """Appends the blocks ``opened`` and their ``log_probs`` ``[B', N, z]`` to the open
-        hypotheses of the present sentences with indices ``kept``, and drops other sentences."""
+        hypotheses of the sentences ``kept``, indices into ``numbers``, and drops the other
+        sentences."""
         self.numbers = [self.numbers[place] for place in kept]
         places = torch.tensor(kept).unsqueeze(1)  # [B', 1]
         parents = opened.parents[kept]  # [B', N]
@@ -330,13 +332,14 @@ def _beam(
 
 
 def packed(opened: Candidates, ended: Candidates, log_probs: Tensor) -> Tuple[Tensor, Tensor]:
-    """``opened`` and ``ended`` with the log-probabilities of their words, for one transfer.
+    """Packs ``opened``, ``ended`` and the log-probabilities of their words into two tensors, for
+    one transfer.
 
     Args:
         log_probs: ``[B, N, z, V]``.
 
     Returns:
-        Scores and log-probabilities, parents and words of all candidates: ``[B, P, 1 + z]`` each.
+        (scores and log-probabilities, parents and words) of all candidates: ``[B, P, 1 + z]`` each.
     """
     both = Candidates(*(torch.cat(parts, 1) for parts in zip(opened, ended)))
     _, _, block, vocabulary = log_probs.shape
@@ -348,11 +351,13 @@ def packed(opened: Candidates, ended: Candidates, log_probs: Tensor) -> Tuple[Te
 
 
 def unpacked(numbers: Tensor, ids: Tensor, count: int) -> List[Tuple[Candidates, Tensor]]:
-    """What :func:`packed` packed, on the host: ``count`` open candidates, then the others; each
-    with the log-probabilities ``[B, P, z]`` of its words.
+    """Takes the tensors of :func:`packed` apart on the host: the first ``count`` candidates, which
+    are open, and the others, which have ended; each with the log-probabilities ``[B, P, z]`` of its
+    words.
 
     Raises:
-        NumericalError: the model computed NaN; topk puts it first, so that it reaches this place.
+        NumericalError: the model computed NaN; topk sorts it first, so that it is among the
+            candidates.
     """
     if bool(numbers[..., 0].isnan().any()):
         check_number(float("nan"))

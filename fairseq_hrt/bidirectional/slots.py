@@ -1,4 +1,4 @@
-"""Order, positions and mask of slots, the places in which a target is written one after the other.
+"""Order, positions and attention mask of slots: the decoder's positions in the order of writing.
 
 Slots are numbered from 0. With h directions slot t belongs to direction t mod h; a block of z slots
 is predicted in one step. ``</s>`` takes slot n, after the n words, so that N = n + 1 slots are
@@ -35,9 +35,9 @@ def natural_index(
     y_6 y_2 y_5 for h = 4 and n = 6. Only in this split slot t always has direction t mod h.
 
     Args:
-        slots: LongTensor, t.
-        lengths: LongTensor, n, broadcastable with ``slots``.
-        directions: h.
+        slots: LongTensor, the slots t.
+        lengths: LongTensor, n, the words of the sentence; broadcastable with ``slots``.
+        directions: h, the directions of writing.
         middle_to_side: with two directions, write from the middle to both ends instead.
 
     Returns:
@@ -60,8 +60,8 @@ def natural_index(
 
 
 def slot_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """:func:`natural_index` of all slots of a sentence of ``length`` words: LongTensor
-    ``[length]``."""
+    """The word that each slot of a sentence of ``length`` words holds (:func:`natural_index`):
+    LongTensor ``[length]``."""
     return natural_index(
         torch.arange(length), torch.tensor(length), directions, middle_to_side=middle_to_side
     )
@@ -97,8 +97,8 @@ def start_symbols(
         slots: z.
         directions: h.
         start: id of the start symbol of left-to-right directions.
-        opposite: of right-to-left directions (with middle_to_side: of the one to the right); None:
-            ``start``, as in the paper.
+        opposite: that of right-to-left directions (with middle_to_side: of the direction that
+            writes towards the right end); None: ``start``, as in the paper.
     """
     check_directions(directions)
     symbols = torch.full((slots,), start)  # [z]

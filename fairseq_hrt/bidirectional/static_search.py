@@ -1,4 +1,4 @@
-"""The searches of :mod:`.search` that run on the device alone; see
+"""Block search as in :mod:`.search`, but run on the device alone; see
 :mod:`fairseq_hrt.engine.static_search`."""
 
 from typing import List, Optional, Tuple
@@ -24,13 +24,13 @@ def static_block_search(
     longest: int,
     visible: Optional[Tensor],
 ) -> List[List[Hypothesis]]:
-    """As :func:`.search.block_search`, for all scorings but ``paper``.
+    """The search of :func:`.search.block_search`, for all scorings but ``paper``.
 
     Args:
-        source: holds ``count`` sentences.
+        source: the encoded batch, which holds ``count`` sentences.
         longest: W, the slots of the longest translation that the model can write.
-        visible: BoolTensor ``[W, W]``, the slots (columns) that each slot (row) may see, as far as
-            causality lets it; None: all.
+        visible: BoolTensor ``[W, W]``, the slots (columns) that each slot (row) may see if the
+            causal mask allows it, too; None: all.
     """
     rules = Rules.of(plan.constraints, plan.temperature)
     segments = search.run(
@@ -47,7 +47,7 @@ def static_block_search(
 
 
 class _BlockRows(SearchRows):
-    """Several words per step, greedily or with a beam."""
+    """The buffers and the step of a search with several words per step, greedy or with a beam."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class _BlockRows(SearchRows):
             seen = torch.eye(capacity, dtype=torch.bool, device=store.device)  # [C, C]
             size = min(capacity, longest)
             seen[:size, :size] = visible[:size, :size].to(store.device)
-        # Of all candidates: the score and the log-probability of each word; the parent beam and the
-        # words.
+        # Numbers of each candidate: its score and the log-probability of each word. Ids: the parent
+        # beam and the words.
         candidates = beam + (beam if plan.scoring == "canonical" else beam * beam)
         width = block if beam == 1 else candidates * (1 + block)
         super().__init__(
@@ -102,7 +102,8 @@ class _BlockRows(SearchRows):
         return self._beam(log_probs.unflatten(0, (-1, self.beam)))
 
     def _beam(self, log_probs: Tensor) -> Tuple[Tensor, Tensor]:
-        """``log_probs`` are ``[B, N, z, V]``."""
+        """Keeps the best candidates of a step with log-probabilities ``[B, N, z, V]``; returns all,
+        packed."""
         rules = self.rules
         if self.scoring == "canonical":
             opened, ended = canonical_candidates(

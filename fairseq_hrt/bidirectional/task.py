@@ -51,7 +51,8 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     def add_slots(
         self, sample: Dict[str, Any], update: int, *, train_dead_slots: bool = False
     ) -> Dict[str, Any]:
-        """Adds the batch's :class:`SlotSample`; ``target`` keeps its natural order, for BLEU."""
+        """Adds the batch's ``slots``, a :class:`SlotSample`; ``target`` keeps its natural order,
+        for BLEU."""
         if not sample:
             return sample
         slots = training_view(

@@ -1,5 +1,5 @@
-"""Prefix beam search: the most probable texts, each summed over the outputs that print it (Hannun
-et al., 2014)."""
+"""Prefix beam search for the most probable texts; the probability of a text is the sum over all
+outputs (of words and blanks) that print it (Hannun et al., 2014)."""
 
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -11,7 +11,7 @@ Words = Tuple[int, ...]
 
 
 class Text(NamedTuple):
-    """What the search has found.
+    """A text that the search has found, with its scores.
 
     Attributes:
         words: ids, without ``</s>``.
@@ -32,20 +32,21 @@ def prefix_beam(
     longest: int,
     language_model: Optional[LanguageModel] = None,
 ) -> List[Text]:
-    """The best texts of a sentence, by log-probability and bonus, those of prefixes in the search.
+    """Searches the most probable texts of a sentence: at most ``beam``, ranked by log-probability
+    plus bonus before the language model has scored ``</s>``.
 
-    Exact if ``candidates`` holds all words and ``beam`` all prefixes; otherwise a probability is
-    that of the outputs which the search has seen.
+    Exact if ``candidates`` holds all words and ``beam`` is not exceeded; otherwise a text's
+    probability sums only the outputs that the search has seen.
 
     Args:
-        blanks: log-probability of the blank at each position.
-        candidates: the words that each position may write, with their log-probabilities.
+        blanks: the blank's log-probability at each position.
+        candidates: for each position the words that it may write, with their log-probabilities.
         beam: prefixes that are kept after each position.
         longest: the most words of a text.
-        language_model: its score counts in the choice of prefixes.
+        language_model: its score counts when prefixes are chosen; None: there is none.
     """
-    # Log-probabilities of the outputs that print a prefix, apart by whether they end with a blank
-    # or with the prefix's last word.
+    # Log-probabilities of the outputs that print a prefix: of those that end with a blank, and of
+    # those that end with the prefix's last word.
     kept: Dict[Words, Tuple[float, float]] = {(): (0.0, _NEVER)}
     bonus = _Bonus(language_model)
     for blank, words in zip(blanks, candidates):
@@ -60,7 +61,7 @@ def prefix_beam(
             add(prefix, 0, total + blank)
             for word, score in words:
                 if prefix and word == prefix[-1]:
-                    # The same run continues; a blank between them begins the word anew.
+                    # The word continues its run; only after a blank is it written once more.
                     add(prefix, 1, with_word + score)
                     total_before = with_blank
                 else:
@@ -74,7 +75,7 @@ def prefix_beam(
 
 
 class _Bonus:
-    """What a language model adds to the scores of prefixes; nothing without one."""
+    """The weighted log-probability that a language model gives to prefixes; 0 without a model."""
 
     def __init__(self, model: Optional[LanguageModel]) -> None:
         self.model = model
@@ -84,7 +85,7 @@ class _Bonus:
             self.known[()] = (model.start(), 0.0)
 
     def of(self, prefix: Words) -> float:
-        """The bonus of a prefix whose beginnings were asked for before."""
+        """The bonus of a prefix; call it for the prefix without its last word first."""
         if self.model is None:
             return 0.0
         if prefix not in self.known:
@@ -94,7 +95,7 @@ class _Bonus:
         return self.known[prefix][1]
 
     def at_end(self, prefix: Words) -> float:
-        """The bonus of a text."""
+        """The bonus of a whole text, ``</s>`` included; call :meth:`of` for the text first."""
         if self.model is None:
             return 0.0
         state, before = self.known[prefix]

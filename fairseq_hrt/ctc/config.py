@@ -15,7 +15,7 @@ from ..training.task_options import with_decoding_options
 
 @dataclass
 class CtcModelConfig(TransformerConfig):
-    """fairseq's Transformer options and those of the decoder's positions."""
+    """fairseq's Transformer options, and the number and inputs of the decoder's positions."""
 
     ctc_upsample_scale: float = option(
         3.0, "lambda, positions of the decoder for each source token, </s> included"
@@ -31,14 +31,14 @@ class CtcModelConfig(TransformerConfig):
 @with_decoding_options("ctc")
 @dataclass
 class CtcTaskConfig(DistillationConfig, TranslationConfig):
-    """Training pairs and decoding."""
+    """Options of ``translation_ctc``, for training pairs and decoding."""
 
     seed: int = II("common.seed")
 
 
 @dataclass
 class CtcNllLossConfig(FairseqDataclass):
-    """Negative log-likelihood over all outputs."""
+    """Options of ``ctc_nll_loss``, the target's negative log-likelihood over all outputs."""
 
     ctc_glance_schedule: str = option(
         "0.5:0.3@100k",
@@ -50,7 +50,7 @@ class CtcNllLossConfig(FairseqDataclass):
 
 @dataclass
 class CtcNgramLossConfig(CtcNllLossConfig):
-    """Expected n-gram matches."""
+    """Options of ``ctc_ngram_loss``, which rewards expected n-gram matches."""
 
     ctc_glance_schedule: str = option(
         "0.1", "see ctc_nll_loss; a small share, since this loss is for fine-tuning"

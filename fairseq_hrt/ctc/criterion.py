@@ -17,10 +17,10 @@ from .sample import CtcSample
 
 
 class CtcLoss(FairseqCriterion):
-    """The base of both losses: glancing and logging.
+    """The base of both losses, which does the glancing (:class:`.model.Glancing`) and the logging.
 
-    A loss is a mean over sentences: fairseq divides the gradient by the number of sentences of the
-    whole update. Sentences with too few positions for their target are left out and counted as
+    The loss is a mean over sentences: fairseq divides the gradient by the number of sentences of
+    the whole update. Sentences with too few positions for their target are left out and counted as
     ``skipped``.
     """
 
@@ -33,10 +33,10 @@ class CtcLoss(FairseqCriterion):
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
-        """The loss of a batch with ``ctc``, the training sample that the task adds.
+        """The loss of a batch that has ``ctc``, the :class:`CtcSample` that the task adds.
 
         Returns:
-            (loss summed over sentences, number of sentences that fit, logging output).
+            (loss summed over sentences, number of sentences with enough positions, logging output).
         """
         if "ctc" not in sample:
             raise ValueError(
@@ -71,13 +71,14 @@ class CtcLoss(FairseqCriterion):
     def losses(
         self, output: CtcOutput, ctc: CtcSample, possible: Tensor
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """(loss of each sentence ``[B]``, any value where ``possible`` ``[B]`` is False; further
-        values to log)."""
+        """The loss of each sentence, ``[B]``, and further values to log. Where ``possible`` ``[B]``
+        is False, the loss may have any value."""
         raise NotImplementedError
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
-        """Logs means over sentences, words or positions."""
+        """Logs the share of skipped sentences and, with glancing, the shares of the positions that
+        were predicted wrongly and that read the target."""
         mean(logging_outputs, "skipped", "nsentences", name="skipped_share")
         if any("shown" in output for output in logging_outputs):
             mean(logging_outputs, "wrong", "positions", name="wrong_share")
@@ -89,8 +90,8 @@ class CtcLoss(FairseqCriterion):
 
 
 def fits(ctc: CtcSample) -> Tensor:
-    """Whether each sentence has enough positions for its target, a blank between equal words
-    counted: BoolTensor ``[B]``."""
+    """Whether each sentence has enough positions for its target, including a blank between equal
+    neighbours: BoolTensor ``[B]``."""
     place = torch.arange(1, ctc.targets.size(1), device=ctc.targets.device)  # [n - 1]
     equal = ctc.targets[:, 1:] == ctc.targets[:, :-1]  # [B, n - 1]
     repeats = (equal & (place < ctc.target_lengths.unsqueeze(1))).sum(1)  # [B]
@@ -98,7 +99,7 @@ def fits(ctc: CtcSample) -> Tensor:
 
 
 def log_likelihood(log_probs: Tensor, ctc: CtcSample, blank: int) -> Tensor:
-    """log P(target) over all outputs, by torch's CTC loss: ``[B]``, -inf where it does not fit."""
+    """log P(target) over all outputs, by torch's CTC loss: ``[B]``, -inf for too few positions."""
     return -F.ctc_loss(
         log_probs.transpose(0, 1), ctc.targets, ctc.lengths, ctc.target_lengths, blank,
         reduction="none",
@@ -113,7 +114,8 @@ def mean(
     name: str = "",
     factor: float = 1.0,
 ) -> None:
-    """Logs the quotient of two logged values, each summed over batches and workers."""
+    """Logs ``factor`` * ``key`` / ``count`` as ``name`` (default: ``key``); both values are summed
+    over batches and workers."""
     if any(key in output for output in logging_outputs):
         total, weight = (
             sum(float(output.get(one, 0)) for output in logging_outputs) for one in (key, count)
@@ -123,15 +125,16 @@ def mean(
 
 @register_criterion("ctc_nll_loss", dataclass=CtcNllLossConfig)
 class CtcNllLoss(CtcLoss):
-    """-log P(y) / (n + 1) over all outputs that print the target.
+    """-log P(y) / (n + 1), where P(y) sums over all outputs that print the target y of n words.
 
-    ``nll_loss`` (bits) and ``ppl`` are per word; in training they are measured with glancing.
+    ``nll_loss`` (bits) and ``ppl`` are per word; in training, positions that read the target lower
+    them.
     """
 
     def losses(
         self, output: CtcOutput, ctc: CtcSample, possible: Tensor
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        # Those that do not fit get an empty target, so that no gradient is infinite.
+        # Sentences with too few positions get an empty target, so that no gradient is infinite.
         fitting = ctc._replace(target_lengths=ctc.target_lengths * possible)
         likelihood = log_likelihood(output.log_probs, fitting, self.blank)  # [B]
         nll = torch.where(possible, -likelihood.detach(), 0.0).sum()
@@ -147,9 +150,9 @@ class CtcNllLoss(CtcLoss):
 
 @register_criterion("ctc_ngram_loss", dataclass=CtcNgramLossConfig)
 class CtcNgramLoss(CtcLoss):
-    """-(brevity penalty * n-gram precision), of expected counts (Shao and Feng, 2022).
+    """-(brevity penalty * n-gram precision), computed from expected counts (Shao and Feng, 2022).
 
-    For fine-tuning a model trained with ``ctc_nll_loss``; the log-likelihood is not part of it.
+    For fine-tuning a model trained with ``ctc_nll_loss``; this loss has no log-likelihood term.
     """
 
     def __init__(self, task: FairseqTask, ctc_glance_schedule: str, ctc_ngram_order: int) -> None:

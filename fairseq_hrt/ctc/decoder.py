@@ -1,4 +1,4 @@
-"""fairseq's Transformer decoder without the causal mask, and what its positions read."""
+"""fairseq's Transformer decoder without the causal mask, and the inputs of its positions."""
 
 import logging
 import math
@@ -16,17 +16,17 @@ from .sample import InputRule
 
 logger = logging.getLogger(__name__)
 
-# Of the soft copy before training: most of the weight lies on the nearest source token.
+# The soft copy's temperature before training: most weight lies on the nearest source token.
 FIRST_TEMPERATURE = 0.3
-# λ is stored in parts of a million, which half precision does not round.
+# λ is stored in millionths, as an integer, so that casts to half precision do not round it.
 PARTS = 10**6
 
 
 class SoftCopy(nn.Module):
-    """Mixes the vectors of the source for each position, the near ones most (Wei et al., 2019, with
-    a learnt temperature as in Gu and Kong, 2021).
+    """Weights for mixing the source's vectors at each decoder position, largest for the nearest
+    tokens (Wei et al., 2019, with a learnt temperature as in Gu and Kong, 2021).
 
-    Position t stands at (t + 1/2) / λ of the source, token s at s + 1/2: the weights are
+    Position t lies at (t + 1/2) / λ of the source, token s at s + 1/2: the weights are
     softmax_s(-distance / temperature).
     """
 
@@ -41,12 +41,12 @@ class SoftCopy(nn.Module):
         return self.log_temperature.to(wide).exp()
 
     def forward(self, real: Tensor, scale: float, width: int) -> Tensor:
-        """Weights ``[B, T, S]``.
+        """The weight of each source token at each decoder position, ``[B, T, S]``.
 
         Args:
             real: BoolTensor ``[B, S]``, False for padding.
-            scale: λ.
-            width: T.
+            scale: λ, decoder positions per source token.
+            width: T, the number of decoder positions.
         """
         temperature = self.temperature
         token = real.cumsum(1).to(temperature) - 0.5  # [B, S]
@@ -57,15 +57,15 @@ class SoftCopy(nn.Module):
 
 
 class CtcDecoder(ParallelDecoder):
-    """Writes a word or a blank, ``<s>``, at each position, in one pass.
+    """Writes a word, or ``<s>`` as the blank, at each position, all in one pass.
 
     Attributes:
         blank: id of the blank.
         inputs: ``--ctc-inputs``.
-        rule: makes its inputs.
+        rule: makes the decoder's inputs from a source.
         soft_copy: the :class:`SoftCopy` with ``--ctc-inputs soft-copy``, else None.
-        input_rule: LongTensor ``[2]``, a buffer: λ in millionths and the number of ``inputs``, by
-            which a checkpoint of another rule is recognised.
+        input_rule: LongTensor ``[2]``, a buffer: λ in millionths and the index of ``inputs`` in
+            INPUTS. It shows whether a checkpoint was trained with another rule.
     """
 
     family = "ctc"
@@ -90,12 +90,12 @@ class CtcDecoder(ParallelDecoder):
         self.soft_copy = SoftCopy() if self.inputs == "soft-copy" else None
         own = [round(PARTS * self.rule.scale), INPUTS.index(self.inputs)]
         self.register_buffer("input_rule", torch.tensor(own))
-        # How the loaded checkpoint differs.
+        # How the loaded checkpoint differs from this model; empty if it does not.
         self.refitted = ""
 
     def input_vectors(self, source: Tensor, width: int, words: Tensor) -> Optional[Tensor]:
-        """What positions read in place of the vectors of their tokens, ``[B, T, D]``, not scaled;
-        None if they read tokens.
+        """The vectors that positions read instead of their tokens' embeddings, ``[B, T, D]``, not
+        multiplied by ``embed_scale``; None if positions read tokens.
 
         Args:
             source: LongTensor ``[B, S]``, padded on either side.
@@ -113,8 +113,8 @@ class CtcDecoder(ParallelDecoder):
         """See the base class.
 
         Args:
-            vectors: ``[B, T, D]``, see :meth:`input_vectors`; only padding is then read from the
-                tokens.
+            vectors: ``[B, T, D]``, see :meth:`input_vectors`; the tokens then only show which
+                positions are padding.
         """
         if vectors is None:
             return super().forward(*given, **options)
@@ -136,9 +136,9 @@ class CtcDecoder(ParallelDecoder):
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str
     ) -> Dict[str, Tensor]:
-        """Adds a newly initialised temperature, which the checkpoint of another Transformer lacks;
-        names a checkpoint whose positions were made by another rule, which is trained further on
-        or decoded by this one."""
+        """Prepares a checkpoint for this model: adds a newly initialised temperature if it has
+        none, as those of other Transformers, and warns if another rule made its positions' inputs.
+        Training and decoding use the rule of this model."""
         super().upgrade_state_dict_named(state_dict, name)
         key = f"{name}.input_rule"
         mine = _rule(self.input_rule)
@@ -155,7 +155,7 @@ class CtcDecoder(ParallelDecoder):
 
 
 def _rule(stored: Tensor) -> str:
-    """An ``input_rule`` as options."""
+    """The text of the options that a buffer ``input_rule`` stands for."""
     scale, kind = [*stored.flatten().tolist(), 0, 0][:2]
     inputs = INPUTS[int(kind)] if 0 <= kind < len(INPUTS) else str(kind)
     return f"--ctc-upsample-scale {scale / PARTS:g} --ctc-inputs {inputs}"

@@ -29,22 +29,24 @@ from .beam import prefix_beam
 class CtcGenerator(EngineGenerator):
     """Decodes ``ctc_transformer`` models.
 
-    * ``--beam 1``: each position writes its best token; the text is what they print. Score:
-      log-probability of that output.
-    * ``--beam N``: the most probable texts. Score: log P(text), summed over the outputs that print
-      it and that the search has seen. With ``--ctc-lm-path`` plus the weighted log-probability of
-      that language model, which also chooses among the prefixes.
+    * ``--beam 1``: each position writes its best token; the text leaves out equal neighbours and
+      blanks. Score: log-probability of that output.
+    * ``--beam N``: prefix beam search for the most probable texts. Score: log P(text), summed over
+      the outputs that print the text and that the search has seen, plus, with ``--ctc-lm-path``,
+      the weighted log-probability of that language model, which also counts when prefixes are
+      chosen.
 
     Scores are divided by the number of words, ``</s>`` included, ** lenpen. Words beyond
-    ``--max-len-a/-b`` are cut off or not searched.
+    ``--max-len-a/-b`` are cut off (``--beam 1``) or not searched.
 
     Args:
-        models: the ensemble; all have the same positions.
+        models: the ensemble; all have the same ``--ctc-upsample-scale`` and ``--ctc-inputs``.
         dictionary: the target dictionary.
         options: the decoding options.
 
     Raises:
-        ValueError: a value that one parallel pass does not support.
+        ValueError: the models differ, or an option has a value that one parallel pass does not
+            support.
     """
 
     family = "ctc"
@@ -89,7 +91,7 @@ class CtcGenerator(EngineGenerator):
         if prefix is not None or start is not None:
             raise ValueError(
                 "--prefix-size and start symbols of languages: all positions are written at once;"
-                " use --task translation"
+                " leave them out"
             )
         if self.step_by_step(prefix) is None:
             return self.decode_static(net_input["src_tokens"])
@@ -107,18 +109,18 @@ class CtcGenerator(EngineGenerator):
         return f"--beam {self.beam}" if self.beam > 1 else super().not_static()
 
     def decode_static(self, tokens: Tensor) -> List[List[Hypothesis]]:
-        """The best token of each position for sources ``[B, S]``, by one function of fixed
+        """Decodes sources ``[B, S]`` by the best token of each position, in one function of fixed
         shapes."""
         store, lengths = self.ensemble.graphs, self.host_lengths(tokens)
         with store.lock:
             source = self.static_search.encode(tokens, self.eos)
-            # The positions of the longest sentence that fits.
+            # The positions of the longest sentence that the buffer can hold.
             width = int(self.rule.lengths(torch.tensor([source.width])))
             self.ensemble.engines[0].embed.reserve(width)
             sources = F.pad(tokens, (source.width - tokens.size(1), 0), value=self.rule.pad)
             rest = sources[:1].expand(source.rows - len(sources), -1)
             scores, words = store.run(
-                # The recorded function keeps the source, whose number is no other's meanwhile.
+                # The recorded function keeps the source alive, so that no other object gets its id.
                 ("ctc", id(source), width, tuple(self.penalties.items())),
                 partial(self._best, source, width),
                 torch.cat([sources, rest]),
@@ -131,8 +133,8 @@ class CtcGenerator(EngineGenerator):
         return self.by_position(chosen.tolist(), best.tolist(), sizes.tolist(), limits.tolist())
 
     def _best(self, source: EncodedSource, width: int, tokens: Tensor) -> Tuple[Tensor, Tensor]:
-        """The best token of each position and before it its log-probability, ``[B, T]`` each,
-        without reading anything from the device."""
+        """The log-probability of each position's best token, and that token, ``[B, T]`` each; the
+        host reads nothing from the device."""
         engine = self.ensemble.engines[0]
         inputs, lengths = self.rule.inputs(tokens, width)  # [B, T], [B]
         positions = torch.arange(width, device=tokens.device)  # [T]
@@ -179,7 +181,13 @@ class CtcGenerator(EngineGenerator):
         sizes: Sequence[int],
         limits: Sequence[int],
     ) -> List[List[Hypothesis]]:
-        """What the best token of each position and its log-probability, ``[B, T]`` each, print."""
+        """Makes translations of each position's best token and its log-probability, ``[B, T]``
+        each.
+
+        Args:
+            sizes: the number of positions of each sentence.
+            limits: the most words of each sentence.
+        """
         found = []
         for size, limit, row, parts in zip(sizes, limits, tokens, scores):
             words: List[int] = []
@@ -187,7 +195,7 @@ class CtcGenerator(EngineGenerator):
             carried, before = 0.0, self.blank
             for token, part in zip(row[:size], parts[:size]):
                 if token in (self.blank, before) or len(words) == limit:
-                    # Part of the output, not of the text.
+                    # Part of the output, not of the text: its score counts with the next word's.
                     carried += part
                 else:
                     words.append(token)
@@ -201,7 +209,8 @@ class CtcGenerator(EngineGenerator):
     def by_beam(
         self, log_probs: Tensor, sizes: Sequence[int], limits: Sequence[int]
     ) -> List[List[Hypothesis]]:
-        """The most probable texts."""
+        """The most probable texts by prefix beam search in ``[B, T, V]``; see
+        :meth:`by_position`."""
         blanks = log_probs[..., self.blank]  # [B, T]
         words = log_probs.clone()
         words[..., self.blank] = float("-inf")
@@ -222,7 +231,8 @@ class CtcGenerator(EngineGenerator):
             hypotheses = []
             for text in texts:
                 if len(text.words) >= least:
-                    # Spread evenly over the words and </s>.
+                    # A text's probability has no parts: it is spread evenly over the words and
+                    # </s>.
                     length = len(text.words) + 1
                     parts = [text.log_prob / length] * length
                     hypotheses.append(self._hypothesis(text.words, parts, text.bonus))
@@ -248,7 +258,7 @@ class CtcGenerator(EngineGenerator):
     def ranked(
         self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
     ) -> List[List[Hypothesis]]:
-        """See the base class; then calls the hooks, with the final order of the hypotheses."""
+        """See the base class; then calls the step hooks, with the final order of the hypotheses."""
         found = super().ranked(net_input, hypotheses)
         if self.step_hooks:
             device = net_input["src_tokens"].device

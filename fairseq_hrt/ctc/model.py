@@ -22,10 +22,10 @@ from .sample import CtcSample
 
 
 class Glancing(NamedTuple):
-    """How many positions read the target in training.
+    """Glancing: in training some positions, drawn at random, read the target.
 
     Attributes:
-        share: of the wrongly predicted positions.
+        share: the expected number of these positions, as a share of the wrongly predicted ones.
         seed: of the random choice.
     """
 
@@ -38,9 +38,9 @@ class CtcOutput(NamedTuple):
 
     Attributes:
         log_probs: ``[B, T, V]``, float32 or float64.
-        wrong: positions whose best token is not that of the target's best alignment, LongTensor
-            ``[B]``; None without glancing.
-        shown: positions that read the target, likewise.
+        wrong: number of positions whose best token is not that of the target's best alignment,
+            LongTensor ``[B]``; None without glancing.
+        shown: number of positions that read the target, likewise.
     """
 
     log_probs: Tensor
@@ -76,15 +76,15 @@ class CtcTransformerModel(ConfiguredTransformer):
         glancing: Optional[Glancing] = None,
         **options: Any,
     ) -> Any:
-        """The output of a training batch; without ``ctc`` the forward pass of fairseq's
+        """The :class:`CtcOutput` of a training batch; without ``ctc`` the output of fairseq's
         Transformer.
 
         Args:
             src_tokens: LongTensor ``[B, S]``.
-            ctc: inputs and targets.
-            glancing: after a first pass without gradient, some positions read what the best
-                alignment of the target puts there. Both passes share the encoder's output and the
-                dropout masks.
+            ctc: inputs and targets of the batch.
+            glancing: after a first pass without gradient, some positions read the word that the
+                best alignment of the target puts there. Both passes share the encoder's output and
+                the dropout masks. None: one ordinary pass.
         """
         if ctc is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)

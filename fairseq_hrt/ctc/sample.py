@@ -1,4 +1,4 @@
-"""The decoder's inputs, and training samples."""
+"""The decoder's inputs, made from the source, and training samples."""
 
 from typing import Any, Mapping, NamedTuple, Optional, Tuple
 
@@ -11,8 +11,8 @@ class InputRule(NamedTuple):
 
     Attributes:
         scale: λ, positions per source token.
-        copies: the inputs are the source tokens; False: ``<unk>``.
-        most: the decoder's positions.
+        copies: whether the inputs are the source tokens; otherwise they are ``<unk>``.
+        most: the largest number of positions that the decoder supports.
         pad, unk: ids of the target dictionary.
     """
 
@@ -23,19 +23,19 @@ class InputRule(NamedTuple):
     unk: int
 
     def lengths(self, source_lengths: Tensor) -> Tensor:
-        """⌊λ * source tokens⌋, at least 1 and at most the decoder's positions: LongTensor
-        ``[B]``."""
+        """The number of positions of each sentence, LongTensor ``[B]``: ⌊λ * source tokens⌋, at
+        least 1 and at most ``most``."""
         # 0.1 * 30 in floating point may be a little less than 3.
         wanted = (self.scale * source_lengths.double() + 1e-6).floor().long()
         return wanted.clamp(1, self.most)
 
     def inputs(self, source: Tensor, width: Optional[int] = None) -> Tuple[Tensor, Tensor]:
-        """The inputs, LongTensor ``[B, T]`` padded on the right, and the positions of each sentence
-        ``[B]``.
+        """The decoder's inputs, LongTensor ``[B, T]`` padded on the right, and the number of
+        positions of each sentence ``[B]``.
 
         Args:
             source: LongTensor ``[B, S]``, padded on either side.
-            width: T; None: as many positions as the longest sentence has, which is read from the
+            width: T; None: the positions of the longest sentence, for which the host waits for the
                 device.
         """
         real = source.ne(self.pad)  # [B, S]
@@ -56,15 +56,16 @@ class InputRule(NamedTuple):
 
 
 class CtcSample(NamedTuple):
-    """A batch as the losses read it.
+    """A training batch as the losses read it: the decoder's inputs and the targets.
 
     Attributes:
-        ids: LongTensor ``[B]``, indices of the sentences in the data set, keys of random choices.
+        ids: LongTensor ``[B]``, indices of the sentences in the data set, from which random choices
+            are drawn.
         update: number of the update; 0 outside training.
         inputs: LongTensor ``[B, T]``, of the decoder, padded on the right.
         lengths: LongTensor ``[B]``, positions of each sentence.
         targets: LongTensor ``[B, n]``, without ``</s>``, padded on the right.
-        target_lengths: LongTensor ``[B]``, words.
+        target_lengths: LongTensor ``[B]``, words of each target.
     """
 
     ids: Tensor

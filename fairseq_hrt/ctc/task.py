@@ -40,7 +40,7 @@ class CtcTranslationTask(EngineTranslationTask):
         return CtcScorer(self.target_dictionary, self)
 
     def ctc_sample(self, sample: Dict[str, Any], update: Optional[int]) -> CtcSample:
-        """Inputs and targets of a batch."""
+        """The :class:`CtcSample` of a batch; ``update`` is None outside training."""
         return ctc_sample(
             sample, self.decoder.rule, update=update or 0, eos=self.target_dictionary.eos()
         )
@@ -52,8 +52,8 @@ class CtcTranslationTask(EngineTranslationTask):
         max_positions: Any = None,
         ignore_invalid_inputs: bool = False,
     ) -> Any:
-        """fairseq's filter; names training pairs with fewer positions than words, which are
-        skipped at every update.
+        """Filters by size as fairseq does, and warns of training pairs with fewer positions than
+        words: every update skips these.
 
         Raises:
             ValueError: no pair has enough positions.
@@ -97,8 +97,8 @@ class CtcScorer:
     def generate(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
     ) -> List[List[Dict]]:
-        """One hypothesis per sentence: its reference, with log P(y | x) divided by the number of
-        its tokens, ``</s>`` included, to which it is spread evenly; -inf if there are too few
+        """One hypothesis per sentence: its reference, with the score log P(y | x) divided by the
+        number of tokens, ``</s>`` included. Each token gets this score; -inf if there are too few
         positions."""
         if len(models) > 1:
             raise ValueError(

@@ -15,8 +15,8 @@ def divided(
         batch: indices of sentences.
         vertices: the vertices of each of them, ``[len(batch)]``.
         limit: at least the largest of ``vertices``.
-        multiple: pieces hold a multiple of this many sentences if they hold as many at all
-            (``--required-batch-size-multiple``).
+        multiple: a piece of more than this many sentences holds a multiple of this number, except
+            the last one (``--required-batch-size-multiple``).
     """
     start = 0
     while start < len(batch):

@@ -1,5 +1,5 @@
-"""Beam search for the most probable text; a hypothesis is a printed prefix, summed over all paths
-that print it.
+"""Beam search for the most probable text. A hypothesis is a printed prefix of a text; its
+probability is the sum over all paths that print it.
 
 Each prefix keeps a distribution over the vertices at which its last word may begin. A step sums
 over repetitions of that word, which are not printed, by one triangular system; multiplies by the
@@ -21,19 +21,19 @@ from ..ops import best_printing_path, dag_best_alignment
 
 @dataclass(frozen=True)
 class BeamPlan:
-    """The settings of a search.
+    """The settings of a beam search.
 
     Attributes:
         beam: N, the prefixes kept.
         nbest: texts wanted.
         lenpen: texts are ranked by log-probability / tokens ** lenpen; 0: not normalised.
         limits: LongTensor ``[B]``, the most words of a text.
-        shortest: the fewest words.
+        shortest: the fewest words of a text.
         eos: id of ``</s>``.
-        keep_repeats: print words that repeat the word before.
+        keep_repeats: whether words that repeat the word before are printed.
         mass_only_falls: True promises that no continuation is more probable than its prefix; False
             for token probabilities raised to a power below 1.
-        language_model: its score is added; or None.
+        language_model: its score is added to the log-probability; None: there is none.
     """
 
     beam: int
@@ -53,7 +53,7 @@ class Texts:
 
     Attributes:
         tokens: LongTensor ``[B, nbest, words + 1]``, with ``</s>``, and -1 behind it.
-        log_probs: ``[B, nbest]``, log P(text); -inf if there are fewer texts.
+        log_probs: ``[B, nbest]``, log P(text); -inf where there are fewer texts.
         ranks: ``[B, nbest]``, the normalised scores by which they are sorted.
     """
 
@@ -65,13 +65,13 @@ class Texts:
 def prefix_beam(
     links: Tensor, emissions: Tensor, end_scores: Tensor, last: Tensor, plan: BeamPlan
 ) -> Texts:
-    """The best texts of a batch.
+    """Finds the best texts of each sentence of a batch.
 
     Args:
         links: ``[B, L, L]``, log P(v | u).
-        emissions: ``[B, L, V]``, P(token | v); the first and last vertex are not read.
+        emissions: ``[B, L, V]``, P(token | v); those of the first and last vertex are not read.
         end_scores: ``[B, 2]``, log P(<s> | first) and log P(</s> | last).
-        last: LongTensor ``[B]``, the last vertex.
+        last: LongTensor ``[B]``, index of the last vertex.
         plan: the settings.
     """
     batch, size, vocabulary = emissions.shape
@@ -134,15 +134,15 @@ def best_paths(
     *,
     keep_repeats: bool,
 ) -> List[Optional[Tuple[List[int], List[float]]]]:
-    """The best path of a text of each sentence.
+    """The best path that prints a text, one of each sentence.
 
     Returns:
         For each sentence (vertices, log-probabilities) of ``<s>`` and each token: the first vertex
-        that writes it, and the token's and its link's log-probability; None if the sentence has no
-        text.
+        that writes the token, and the log-probability of the token and of the link to it,
+        repetitions included; None if the sentence has no text.
 
     Args:
-        texts: LongTensor ``[B, t]``, see :class:`Texts`.
+        texts: LongTensor ``[B, t]``, the text of each sentence; see :class:`Texts`.
         emissions, end_scores, links: see :func:`prefix_beam`.
         vertex_lengths: LongTensor ``[B]``.
         keep_repeats: see :class:`BeamPlan`.
@@ -225,7 +225,8 @@ def _collect(
 
 
 def _complete(texts: Texts, scores: Tensor, plan: BeamPlan) -> bool:
-    """Whether no open prefix can overtake the worst finished text that is wanted."""
+    """Whether it is certain that no open prefix can overtake the worst finished text that is
+    wanted."""
     if plan.language_model is not None or not plan.mass_only_falls:
         return False
     best = scores.max(1).values  # [B]
@@ -237,7 +238,7 @@ class _Bonus:
     """The language model's scores of the open prefixes.
 
     Attributes:
-        total: their sums ``[B, N]``; the number 0 without a language model.
+        total: the sum of each prefix's scores ``[B, N]``; the number 0 without a language model.
     """
 
     def __init__(self, plan: BeamPlan, batch: int) -> None:

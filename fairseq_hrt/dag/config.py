@@ -74,7 +74,7 @@ class DagModelConfig(TransformerConfig):
 @with_decoding_options("dag")
 @dataclass
 class DagTaskConfig(TranslationConfig):
-    """Training pairs and decoding."""
+    """Options of ``translation_dag``, for training pairs and decoding."""
 
     dag_filter_ratio: Optional[float] = option(
         None,
@@ -104,7 +104,7 @@ class DagTaskConfig(TranslationConfig):
 
 @dataclass
 class DagLossConfig(FairseqDataclass):
-    """Options of both losses."""
+    """Options that ``dag_nll_loss`` and ``dag_fuzzy_loss`` have in common."""
 
     dag_glance_schedule: str = option(
         "0.5:0.1@200k",
@@ -132,7 +132,7 @@ class DagLossConfig(FairseqDataclass):
 
 @dataclass
 class DagNllLossConfig(DagLossConfig):
-    """Negative log-likelihood over all paths."""
+    """Options of ``dag_nll_loss``, the target's negative log-likelihood over all paths."""
 
     dag_glance_forcing: ChoiceEnum(list(FORCINGS)) = option(
         "vertex",
@@ -145,7 +145,7 @@ class DagNllLossConfig(DagLossConfig):
 
 @dataclass
 class DagFuzzyLossConfig(DagLossConfig):
-    """Fuzzy n-gram alignment."""
+    """Options of ``dag_fuzzy_loss``, which rewards fuzzy n-gram matches."""
 
     dag_glance_schedule: str = option(
         "0.1", "see dag_nll_loss; constant in the paper's fine-tuning"

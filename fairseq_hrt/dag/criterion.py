@@ -51,7 +51,7 @@ class DagLoss(FairseqCriterion):
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
-        """The loss of a batch with ``graph``, the training sample that the task adds.
+        """The loss of a batch that has ``graph``, the :class:`GraphSample` that the task adds.
 
         Returns:
             (loss summed over sentences, number of sentences with a path, logging output).
@@ -92,10 +92,10 @@ class DagLoss(FairseqCriterion):
     def counts(
         self, output: DagOutput, graph: GraphSample, possible: Tensor, checks: PostponedChecks
     ) -> Dict[str, int]:
-        """What the log counts, in one transfer from the device.
+        """The numbers that the log sums up, in one transfer from the device.
 
         Raises:
-            ValueError: one of the ``checks`` fails.
+            ValueError: one of the ``checks`` of the dynamic programs' arguments fails.
         """
         counts = {
             "sample_size": possible.sum(),
@@ -117,19 +117,19 @@ class DagLoss(FairseqCriterion):
 
     @property
     def draws_its_share(self) -> bool:
-        """Whether each sentence draws its share (``cmlm``) instead of following the schedule; a
-        schedule of 0 alone switches that off."""
+        """Whether each sentence draws the share of tokens that it is shown (``--dag-glance-strategy
+        cmlm``) instead of following the schedule; only a schedule of 0 switches that off."""
         return self.strategy == "cmlm" and any(share for _, share in self.schedule.knots)
 
     def losses(
         self, output: DagOutput, graph: GraphSample
     ) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
-        """(loss of each sentence ``[B]``, 0 without a path; whether there is a path, BoolTensor
-        ``[B]``; further values to log)."""
+        """The loss of each sentence ``[B]``, 0 without a path; whether there is a path, BoolTensor
+        ``[B]``; and further values to log."""
         raise NotImplementedError
 
     def glancer(self, graph: GraphSample, share: float) -> Glancer:
-        """The function with which the model chooses the tokens that are shown."""
+        """The function that chooses the tokens that the model is shown."""
         return functools.partial(
             choose_glanced,
             targets=graph.targets,
@@ -153,7 +153,8 @@ class DagLoss(FairseqCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        """Logs means over sentences or tokens."""
+        """Logs the share of skipped sentences, vertices per token, the length head's loss, and how
+        much was shown by glancing."""
         log = _Sums(logging_outputs)
         log.mean("skipped", "nsentences", name="skipped_share")
         metrics.log_scalar_sum("skipped_sentences", log("skipped"), priority=200, round=0)
@@ -189,7 +190,7 @@ class _Sums:
 
 @register_criterion("dag_nll_loss", dataclass=DagNllLossConfig)
 class DagNllLoss(DagLoss):
-    """-log P(y) / T over all paths (DA-Transformer, Eq. 5).
+    """-log P(y) / T over all paths (DA-Transformer, Eq. 5), for targets y of T tokens.
 
     ``nll_loss`` (bits) and ``ppl`` are per target token, ``<s>`` and ``</s>`` included; in training
     they are measured with glancing, in the second pass.

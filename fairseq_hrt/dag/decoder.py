@@ -20,8 +20,9 @@ class LengthHead(nn.Module):
 
     Args:
         width: D of the encoder.
-        classes: their number; differences are clipped to -(classes // 2) … (classes - 1) // 2.
-        absolute: predicts the target's words themselves, clipped to 0 … classes - 1.
+        classes: the number of differences; they are clipped to -(classes // 2) … (classes - 1) //
+            2.
+        absolute: whether to predict the target's words themselves, clipped to 0 … classes - 1.
     """
 
     def __init__(self, width: int, classes: int, absolute: bool = False) -> None:
@@ -33,7 +34,7 @@ class LengthHead(nn.Module):
 
     def forward(self, encoded: Tensor, padding: Tensor) -> Tensor:
         """Logits ``[B, classes]``, from the mean of the encoder's output ``[B, S, D]`` over the
-        source tokens; ``padding`` is ``[B, S]``."""
+        source tokens; ``padding`` is True for padding, ``[B, S]``."""
         real = (~padding).unsqueeze(2).to(encoded)  # [B, S, 1]
         return self.output((encoded * real).sum(1) / real.sum(1))  # [B, classes]
 
@@ -105,8 +106,8 @@ class DagDecoder(ParallelDecoder):
         return vertex_inputs(vertex_lengths, **self.special, width=width)
 
     def read_source(self, tokens: Tensor, lengths: Tensor) -> Tuple[Tensor, Tensor]:
-        """What the encoder reads of the data's sources: with ``<s>`` before each if
-        ``--dag-read-bos``, else unchanged.
+        """The sources as the encoder reads them, and their lengths: with ``<s>`` before each if
+        ``--dag-read-bos``, else as in the data.
 
         Args:
             tokens: LongTensor ``[B, S]``, padded on either side.

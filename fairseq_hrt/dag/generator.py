@@ -38,7 +38,8 @@ def decode_scale(decoder: Any, options: DecodingOptions) -> float:
 
 
 def _size_rule(decoder: Any) -> Tuple[Any, ...]:
-    """What models of an ensemble must have in common."""
+    """The settings that determine the sizes of graphs; the models of an ensemble must agree in
+    them."""
     head = decoder.length_head
     return decoder.count_bos, decoder.reads_bos, decoder.besides, head and head.absolute
 
@@ -64,7 +65,7 @@ class DagGenerator(EngineGenerator):
     others find paths within the limit, if there are any.
 
     Args:
-        models: the ensemble; all have graphs of the same size.
+        models: the ensemble; all compute the same graph sizes.
         dictionary: the target dictionary.
         options: the decoding options.
         seed: seed of sampling.
@@ -73,7 +74,7 @@ class DagGenerator(EngineGenerator):
         graph_hooks: called with the :class:`Graphs` and the best hypotheses of every batch.
 
     Raises:
-        ValueError: a value that the strategy does not support.
+        ValueError: the strategy does not support the value of an option, or the models differ.
     """
 
     family = "dag"
@@ -122,8 +123,8 @@ class DagGenerator(EngineGenerator):
     ) -> List[List[Hypothesis]]:
         if prefix is not None or start is not None:
             raise ValueError(
-                "--prefix-size and start symbols of languages: a graph has no prefix; use --task"
-                " translation"
+                "--prefix-size and start symbols of languages: a graph has no given beginning;"
+                " leave them out"
             )
         tokens, lengths = self.decoder.read_source(
             net_input["src_tokens"], net_input["src_lengths"]
@@ -131,7 +132,8 @@ class DagGenerator(EngineGenerator):
         return self._decode_read({"src_tokens": tokens, "src_lengths": lengths})
 
     def _decode_read(self, net_input: Dict[str, Tensor]) -> List[List[Hypothesis]]:
-        """Decodes what the encoder reads; see :meth:`decode`."""
+        """Decodes sources as the encoder reads them, in pieces if their graphs would need too much
+        memory."""
         count = self.graphs_at_once(net_input["src_tokens"].size(1))
         if count < len(net_input["src_tokens"]) and not self.graph_hooks:
             pieces = zip(*(net_input[name].split(count) for name in ("src_tokens", "src_lengths")))
@@ -160,7 +162,8 @@ class DagGenerator(EngineGenerator):
     def ranked(
         self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
     ) -> List[List[Hypothesis]]:
-        """See the base class; then calls the hooks, with the final order of the hypotheses."""
+        """See the base class; then calls the step hooks and the graph hooks, with the final order
+        of the hypotheses."""
         found = super().ranked(net_input, hypotheses)
         if self.step_hooks:
             step = single_step(
@@ -179,9 +182,9 @@ class DagGenerator(EngineGenerator):
     # ------------------------------------------------------------------ the graph
 
     def graphs_at_once(self, width: int) -> int:
-        """How many graphs of sources of ``width`` tokens are made together. A batch counts words,
-        and links grow with their square: larger batches are decoded in pieces, which changes no
-        translation."""
+        """The most graphs, of sources with ``width`` tokens, that are made together. Batches are
+        limited by words, but the memory of links grows with their square: larger batches are
+        decoded in pieces, which changes no translation."""
         decoder, words = self.decoder, width + self.decoder.count_bos
         if decoder.length_head is not None:
             head = decoder.length_head
@@ -201,7 +204,8 @@ class DagGenerator(EngineGenerator):
         return self._builder
 
     def vertex_lengths(self, memories: List[Memory]) -> Tensor:
-        """L of each sentence, which depends on that sentence alone: LongTensor ``[B]``."""
+        """L, the number of vertices, of each sentence, which depends on that sentence alone:
+        LongTensor ``[B]``."""
         sizes = vertices_of_encoded([model.decoder for model in self.models], memories, self.scale)
         most = self.decoder_positions
         if not self._warned_of_clamping and bool((sizes > most).any()):
@@ -261,12 +265,14 @@ class DagGenerator(EngineGenerator):
 
     @property
     def suppresses_repeats(self) -> bool:
-        """Whether each choice depends on the words before it."""
+        """Whether repeats are suppressed, so that the choice of each word depends on those before
+        it."""
         return bool(self.options.dag_no_repeat_consecutive or self.options.no_repeat_ngram_size)
 
     @property
     def _suppresses_in_search(self) -> bool:
-        """Whether the search of a path is in the graph of :func:`~..ops.without_repeats`."""
+        """Whether paths are searched in the graph of :func:`~..ops.without_repeats`, in which they
+        lead from word to word and repetitions are summed."""
         options = self.options
         return not (
             options.dag_keep_repeats
@@ -282,8 +288,8 @@ class DagGenerator(EngineGenerator):
         )
 
     def by_recording(self, tokens: Tensor) -> Optional[List[List[Hypothesis]]]:
-        """What :meth:`by_path` finds, by one function of fixed shapes; None where that does not
-        apply. The first time a log line gives the reason.
+        """The result of :meth:`by_path`, computed by one function of fixed shapes; None where that
+        is not possible. The log gives each reason once.
 
         Args:
             tokens: the sources, LongTensor ``[B, S]``.
@@ -318,7 +324,7 @@ class DagGenerator(EngineGenerator):
         if self.graph_hooks:
             return "hooks that read the graph"
         if self.rescorer is not None:
-            return "translations of another model that ranks"
+            return "a model that reranks the translations"
         builder = self.builder()
         if self._static is None or self._static.builder is not builder:
             self._static = StaticPaths(
@@ -337,8 +343,8 @@ class DagGenerator(EngineGenerator):
         return self._static.obstacle(tokens)
 
     def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
-        """greedy, lookahead, viterbi and joint-viterbi: finds a path, then the best token of each
-        of its vertices."""
+        """Decodes by greedy, lookahead, viterbi or joint-viterbi: finds a path, then the best token
+        of each of its vertices."""
         keeps, weight = not self._suppresses_in_search, self._token_weight
         scores: Optional[Tensor] = None
         tokens: Optional[Tensor] = None
@@ -398,8 +404,8 @@ class DagGenerator(EngineGenerator):
         return passed
 
     def by_walk(self, graphs: Graphs, limits: Tensor, source: Tensor) -> List[List[Hypothesis]]:
-        """sample, and lookahead with repeat suppression: vertex and token are chosen step by
-        step."""
+        """Decodes by sampling, or by lookahead with repeat suppression: chooses vertex and token
+        together, step by step."""
         options, sampling = self.options, self.strategy == "sample"
         rules = WalkRules(
             beta=options.dag_decode_beta,
@@ -429,7 +435,8 @@ class DagGenerator(EngineGenerator):
         return [best_first(best) for best in found]
 
     def by_beam(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
-        """beam: the texts with the highest probability summed over paths."""
+        """Decodes by beam search: finds the texts with the highest probability summed over
+        paths."""
         options, weight = self.options, self.options.dag_decode_beta
         check_number(float(graphs.links.sum()))
         ends, emissions = (

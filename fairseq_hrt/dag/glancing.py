@@ -53,7 +53,7 @@ def choose_glanced(
             one.
         targets: LongTensor ``[B, T]``.
         target_lengths, ids: LongTensors ``[B]``.
-        share: tau.
+        share: tau, the value of ``--dag-glance-schedule`` at this update.
         strategy: one of STRATEGIES.
     """
     on_path = alignment >= 0  # [B, L]
@@ -80,8 +80,8 @@ def choose_glanced(
 
 
 def force(match: Tensor, glanced: Glanced, forcing: str) -> Tensor:
-    """Restricts ``match`` ``[B, T, L]`` of the second pass at shown vertices, as
-    ``--dag-glance-forcing`` has it."""
+    """Restricts what the shown vertices may write, according to ``--dag-glance-forcing``, in
+    ``match`` ``[B, T, L]``, the second pass's log P(y_i | v)."""
     if forcing == "none":
         return match
     step = torch.arange(match.size(1), device=match.device)  # [T]

@@ -26,8 +26,8 @@ class PackedLinks:
     @torch.no_grad()
     @torch.inference_mode(False)
     def refresh(self) -> None:
-        """Collects the weights; in place where that is possible: recorded computations read them
-        from there."""
+        """Collects the predictor's weights, in place if possible, since recorded computations read
+        them at these addresses."""
         for name, new in zip(("weight", "table"), self.predictor.packed(self.predictor.size)):
             old: Tensor = getattr(self, name)
             if (old.shape, old.dtype, old.device) == (new.shape, new.dtype, new.device):
@@ -36,7 +36,7 @@ class PackedLinks:
                 setattr(self, name, new)
 
     def __call__(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
-        """P(v | u), ``[B, L, L]``; see :meth:`LinkPredictor.forward`."""
+        """The probabilities P(v | u) of links, ``[B, L, L]``; see :meth:`LinkPredictor.forward`."""
         batch, size, width = features.shape
         table = self.table if self.table.size(0) == 1 else self.table[:size]
         projected = F.linear(features, self.weight) + table  # [B, L, 2 * D + H]
@@ -67,10 +67,10 @@ class Graphs:
     """The graphs of a batch.
 
     Attributes:
-        links: ``[B, L, L]``, log P(v | u).
-        lengths: LongTensor ``[B]``, L of each sentence.
-        features: ``[B, L, D]`` of each model.
-        engines: of each model.
+        links: ``[B, L, L]``, log P(v | u) of the link from vertex u to vertex v.
+        lengths: LongTensor ``[B]``, L, the number of vertices of each sentence.
+        features: ``[B, L, D]``, the decoder's output, of each model.
+        engines: the engine of each model, which computes logits.
         penalties: {token: number subtracted from its log-probability at inner vertices}; infinity
             forbids it.
         bos, eos: the tokens of the first and the last vertex.

@@ -44,25 +44,27 @@ class UpsampleScale(NamedTuple):
 
 
 def vertices_from_source(source_tokens: Tensor, scale: Tensor, besides: int = 0) -> Tensor:
-    """L = ⌊scale * (source tokens - besides)⌋ + besides, at least 2: LongTensor ``[B]``.
+    """The number of vertices of graphs that are sized by the source: L = ⌊scale * (source tokens -
+    besides)⌋ + besides, at least 2; LongTensor ``[B]``.
 
     Args:
         source_tokens: LongTensor ``[B]``.
         scale: lambda, ``[B]`` or a number.
-        besides: how many of the tokens have one vertex each.
+        besides: how many of the tokens, start and end symbols, get one vertex each.
     """
     return (_floor(scale * (source_tokens - besides)) + besides).clamp(min=2)
 
 
 def vertices_from_target(words: Tensor, scale: Tensor) -> Tensor:
-    """L = ⌊scale * words⌋ + 2, ``<s>`` and ``</s>`` besides the words: LongTensor ``[B]``."""
+    """The number of vertices of graphs that are sized by the target: L = ⌊scale * words⌋ + 2, two
+    for ``<s>`` and ``</s>``; LongTensor ``[B]``."""
     return _floor(scale * words) + 2
 
 
 def vertices_of_encoded(
     decoders: Sequence[Any], memories: Sequence[Memory], scale: float
 ) -> Tensor:
-    """L of encoded sentences: LongTensor ``[B]``.
+    """L, the number of vertices, of encoded sentences: LongTensor ``[B]``.
 
     Args:
         decoders: of an ensemble whose models determine sizes in the same way.

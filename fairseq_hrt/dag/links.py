@@ -1,5 +1,5 @@
-"""Links between vertices: a mixture of attention heads over the vertices that follow
-(DA-Transformer, section 3.2).
+"""Links between vertices: a mixture of attention heads h, weighted by gates g, over the vertices
+that follow (DA-Transformer, section 3.2).
 
 S_h(u, v) = q_h(u) k_h(v) / sqrt(d),  v > u;   log P(v | u) = logsumexp_h [ log_softmax_v S_h(u, .)
 + log_softmax_h g(u) ]
@@ -69,14 +69,14 @@ class LinkPredictor(nn.Module):
         return torch.cat([parts[name] for name in self.features], -1)  # [B, L, D * parts]
 
     def packed(self, rows: int) -> Tuple[Tensor, Tensor]:
-        """Queries, keys and gates as one product with the decoder's features.
+        """The layers of queries, keys and gates as one product with the decoder's features.
 
         Args:
-            rows: of the table.
+            rows: number of rows of the table, one for each vertex.
 
         Returns:
-            (matrix ``[2 D + H, D]``; what positions and biases add, ``[rows, 2 D + H]``, one row
-            where there are no positions).
+            (matrix ``[2 D + H, D]``; table of what positions and biases add to the product,
+            ``[rows, 2 D + H]``, with a single row if links do not depend on positions).
         """
         layers = (self.query, self.key, self.gate)
         # [2 D + H, D * parts]
@@ -94,8 +94,8 @@ class LinkPredictor(nn.Module):
         return own, table
 
     def forward(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
-        """log P(v | u), ``[B, L, L]``, float32 at least; rows of the last vertex and of padding are
-        -inf.
+        """log P(v | u) of the link from each vertex u to each v, ``[B, L, L]``, float32 at least;
+        rows of the last vertex and of padding are -inf.
 
         Args:
             features: ``[B, L, D]``.

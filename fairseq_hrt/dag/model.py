@@ -25,10 +25,11 @@ class DagOutput(NamedTuple):
     """The graph of a training batch.
 
     Attributes:
-        match: ``[B, T, L]``, log P(y_i | v).
+        match: ``[B, T, L]``, log P(y_i | v), of the target's token i at vertex v.
         links: ``[B, L, L]``, log P(v | u).
         length_logits: ``[B, classes]`` with a length head, else None.
-        length_labels: LongTensor ``[B]``, the right class of each; None without a length head.
+        length_labels: LongTensor ``[B]``, the right class of each target; None without a length
+            head.
         glanced: the tokens shown to the decoder, None without glancing.
     """
 
@@ -70,7 +71,7 @@ class DagTransformerModel(ConfiguredTransformer):
         glance: Optional[Glancer] = None,
         **options: Any,
     ) -> Any:
-        """The graph of a training batch; without ``graph`` the forward pass of fairseq's
+        """The :class:`DagOutput` of a training batch; without ``graph`` the output of fairseq's
         Transformer.
 
         Only the target tokens are scored, chunk by chunk: logits ``[B, L, V]`` are never in memory

@@ -45,11 +45,13 @@ def follow(successors: Tensor, last: Tensor) -> Tensor:
 def best_successors(
     links: Tensor, token_scores: Optional[Tensor] = None, beta: float = 1.0
 ) -> Tensor:
-    """argmax_v [log P(v | u) + beta * m(v)]: LongTensor ``[B, L]``.
+    """The best successor of each vertex u, argmax_v [log P(v | u) + beta * m(v)]: LongTensor ``[B,
+    L]``.
 
     Args:
         links: ``[B, L, L]``.
-        token_scores: m, ``[B, L]``; None: greedy.
+        token_scores: m, ``[B, L]``, log-probabilities of each vertex's best token; None: compare
+            links alone.
     """
     if token_scores is None:
         return links.argmax(2)

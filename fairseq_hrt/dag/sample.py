@@ -8,7 +8,7 @@ from torch import Tensor
 from ..training import Purpose, hash_uniform
 from .graph_size import UpsampleScale, vertices_from_source, vertices_from_target
 
-# Numbers of which the vertices of a batch on a device are a multiple.
+# The vertices of a batch on a device, padding included, are a multiple of this number.
 _ALIGNED = 16
 
 
@@ -16,16 +16,18 @@ class GraphSample(NamedTuple):
     """Targets and graph sizes of a batch.
 
     Attributes:
-        ids: LongTensor ``[B]``, indices of the sentences in the data set, keys of random choices.
+        ids: LongTensor ``[B]``, indices of the sentences in the data set, from which random choices
+            are drawn.
         update: number of the update; 0 outside training.
         targets: LongTensor ``[B, T]``, ``<s> y_1 … y_n </s>``, padded on the right.
         target_lengths: LongTensor ``[B]``, n + 2.
         source_lengths: LongTensor ``[B]``, source tokens with ``</s>``, and with ``<s>`` where the
             encoder reads it.
         vertex_lengths: LongTensor ``[B]``, L.
-        clamped: BoolTensor ``[B]``, graphs that were cut to the decoder's positions; None: not
+        clamped: BoolTensor ``[B]``, whether a graph was cut to the decoder's positions; None: not
             known.
-        width: the vertices of the batch's tensors, at least the most of a graph; None: as many.
+        width: number of vertices in the batch's tensors, padding included; None: as many as the
+            largest graph has.
     """
 
     ids: Tensor
@@ -45,9 +47,9 @@ class SizeRule(NamedTuple):
         scale: the range from which training draws lambda.
         fixed: lambda outside training.
         from_target: multiply the target's words by lambda instead of the source's tokens.
-        count_bos: count one source token more, as for a start symbol.
-        most: the decoder's positions.
-        reads_bos: the encoder reads one token more than the data have.
+        count_bos: whether to count one source token more, as for a start symbol.
+        most: the decoder's positions, which limit the number of vertices.
+        reads_bos: whether the encoder reads a start symbol that the data do not have.
         besides: see :func:`.graph_size.vertices_from_source`.
     """
 
@@ -60,7 +62,8 @@ class SizeRule(NamedTuple):
     besides: int = 0
 
     def wanted(self, scale: Tensor, source_lengths: Tensor, words: Tensor) -> Tensor:
-        """L before it is cut to the decoder's positions: LongTensor ``[B]``.
+        """L, the number of vertices, before it is cut to the decoder's positions: LongTensor
+        ``[B]``.
 
         Args:
             scale: lambda, float64 ``[B]`` or a number.
@@ -73,8 +76,8 @@ class SizeRule(NamedTuple):
         return vertices_from_source(tokens, scale, self.besides)
 
     def most_wanted(self, scale: float, source_width: int, target_width: int) -> int:
-        """The most vertices of a graph in a batch of padded sources and targets (``<s>`` and
-        ``</s>`` included), known without its lengths."""
+        """An upper limit of the vertices of a graph in a batch of sources and targets (``<s>`` and
+        ``</s>`` included) padded to these widths, without reading their lengths from the device."""
         most = self.wanted(
             torch.tensor(scale, dtype=torch.double),
             torch.tensor(source_width),

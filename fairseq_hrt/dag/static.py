@@ -1,9 +1,11 @@
-"""A dag from source tokens to the path in one function of fixed shapes, which a CUDA graph records.
+"""The best paths of dag from source tokens, in one function of fixed shapes that a CUDA graph
+records.
 
-On a GPU the cost of a small batch is that of its launches. Here encoder, decoder, links and search
-are one function that reads nothing back to the host and whose shapes depend on the bucket of the
-batch alone. The sizes of the graphs follow from the number of source tokens: whatever depends on
-them is looked up in tables, which the host makes once for each bucket.
+On a GPU a small batch costs as much as the launches of its kernels. Here encoder, decoder, links
+and search are one function that reads nothing back to the host. Its shapes depend on the bucket of
+the batch alone, the sizes to which it is padded. The sizes of the graphs follow from the number of
+source tokens: whatever depends on them is looked up in tables, which the host makes once for each
+bucket.
 """
 
 from typing import Dict, Hashable, List, Optional, Tuple
@@ -22,15 +24,15 @@ from .paths import best_successors
 from .static_result import FoundPath, read_paths
 from .static_tables import PathSearch, Tables, make_tables
 
-#: Of the links of all heads. Above, the kernels take longer than their launches.
+#: The most links of all heads in a batch. Above, the kernels take longer than their launches.
 _MOST_LINKS = 2**28
 
 
 class StaticPaths:
-    """Finds the paths of batches; see this module's text.
+    """Finds the best paths of batches by a recorded function; see this module's text.
 
     Args:
-        builder: of the graphs, for one model.
+        builder: builds the graphs, with one model.
         search: how paths are found.
     """
 
@@ -40,7 +42,7 @@ class StaticPaths:
 
     @property
     def engine(self) -> TransformerEngine:
-        """The only engine."""
+        """The engine of the only model."""
         return self.builder.ensemble.engines[0]
 
     @property
@@ -49,8 +51,8 @@ class StaticPaths:
 
     @property
     def _follows(self) -> bool:
-        """Whether the best links may be followed: as the search, or because a short reach makes
-        paths long, so that none may be within the limit."""
+        """Whether paths may follow the best link of each vertex: because the search does, or
+        because a short reach makes paths so long that none may be within the limit."""
         return not self.search.viterbi or bool(self._links.reach)
 
     def obstacle(self, tokens: Tensor) -> Optional[str]:
@@ -82,9 +84,9 @@ class StaticPaths:
             tokens: LongTensor ``[B, S]``, padded on either side.
 
         Returns:
-            (paths, whether a graph was cut to the decoder's positions); None if there are sentences
-            that need arithmetic of another kind: repetitions whose probabilities underflow, or no
-            path within the limit.
+            (paths, whether a graph was cut to the decoder's positions); None if a sentence cannot
+            be decoded in this way: probabilities of repetitions underflow, or no path is within the
+            limit.
         """
         tables = self._tables_of(tokens)
         batch, width = tokens.shape
@@ -111,7 +113,8 @@ class StaticPaths:
         return max(width, min(bucket(width, LENGTHS), most))
 
     def _tables_of(self, tokens: Tensor) -> Tables:
-        """The tables of a batch's bucket, made at its first use: their memory has to stay."""
+        """The tables of a batch's bucket, made at its first use and kept, as recorded functions
+        read them."""
         source = self.engine.embed_source
         # All at once, so that addresses stay; learned positions are always all there.
         learned = isinstance(source.module, LearnedPositionalEmbedding)
@@ -132,7 +135,7 @@ class StaticPaths:
     # ------------------------------------------------------------------ on the device
 
     def paths(self, tokens: Tensor) -> Tuple[Tensor]:
-        """The recorded function.
+        """The recorded function: encodes sources, and finds their paths.
 
         Args:
             tokens: LongTensor ``[B, S]`` of a bucket's shape; rows of padding are decoded as the
@@ -140,7 +143,7 @@ class StaticPaths:
 
         Returns:
             One tensor ``[B, …]`` with the columns of :func:`.static_result.sections`: integers, and
-            the bits of floating-point numbers.
+            floating-point numbers as integers of the same bits.
         """
         search, engine = self.search, self.engine
         tables = self._tables[self._width(tokens.size(1)), tokens.device, engine.dtype]
@@ -196,7 +199,7 @@ class StaticPaths:
         return (_packed(ids, numbers),)
 
     def _probabilities(self, features: Tensor, hidden: Tensor, begins: Tensor) -> Tensor:
-        """P(v | u), ``[B, L, L]``, as :class:`PackedLinks` computes it.
+        """The links' probabilities P(v | u), ``[B, L, L]``, as :class:`PackedLinks` computes them.
 
         Args:
             features: ``[B, L, D]``.
@@ -241,8 +244,8 @@ class StaticPaths:
 def _between_words(
     chances: Tensor, words: Tensor, scores: Tensor, weight: float
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """Links between different words, of the search and of the score, and the least mass of each
-    row: ``[B, L, L]`` twice and ``[B, L]``."""
+    """(links between different words as the search weighs them, the same as the score counts them,
+    ``[B, L, L]`` each; the smaller of their sums over each row, ``[B, L]``)."""
     plain = between_words(chances, words, scores.exp())
     mass, counted = plain.sum(2), plain.log()
     if weight == 1.0:
@@ -252,7 +255,7 @@ def _between_words(
 
 
 def _packed(ids: List[Tensor], numbers: List[Tensor]) -> Tensor:
-    """Integers and numbers ``[B, …]`` side by side, for one transfer."""
+    """Integers, and the bits of the numbers, ``[B, …]`` side by side, for one transfer."""
     whole = torch.cat(numbers, 1)
     bits = torch.int32 if whole.element_size() == 4 else torch.int64
     return torch.cat([torch.cat(ids, 1).to(bits), whole.view(bits)], 1)

@@ -1,4 +1,4 @@
-"""Reads on the host what the one function of :class:`.static.StaticPaths` has found."""
+"""Reads on the host the paths that the recorded function of :class:`.static.StaticPaths` found."""
 
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -28,7 +28,8 @@ class FoundPath(NamedTuple):
 def sections(
     search: PathSearch, tables: Tables, *, follows: bool
 ) -> Tuple[Dict[str, int], Dict[str, int]]:
-    """The columns of the result, in order: integers, and numbers behind them.
+    """The widths of the result's columns by name: (those of integers, those of numbers, which
+    follow).
 
     ======  ====================================================================
     length  source tokens
@@ -44,7 +45,7 @@ def sections(
     Args:
         search: how paths are found.
         tables: of the bucket.
-        follows: whether the best links may be followed.
+        follows: whether paths may follow the best link of each vertex.
     """
     # T, or no column.
     width = len(tables.powers) + 2 if search.viterbi else 0
@@ -111,7 +112,8 @@ def read_paths(
 
 
 def _followed(following: List[int], last: int) -> List[int]:
-    """The walk along the best links; ``following`` is the vertex after each vertex."""
+    """The path that follows the best link of each vertex; ``following[u]`` is the vertex after
+    u."""
     vertices = [0]
     while vertices[-1] < last and len(vertices) <= last:
         vertices.append(following[vertices[-1]])

@@ -1,4 +1,4 @@
-"""What a bucket of :class:`.static.StaticPaths` looks up: everything that depends on the number of
+"""The tables of a bucket of :class:`.static.StaticPaths`: everything that depends on the number of
 source tokens alone."""
 
 from dataclasses import dataclass
@@ -11,23 +11,24 @@ from ..engine import at_least_float32, length_limits
 from .decoder import DagDecoder
 from .graph_size import vertices_from_source
 
-#: Hides a link. Finite: a row without any link stays free of NaN.
+#: Hides a link if added to its score. Finite, so that a row without any link has no NaN.
 HIDDEN = -1e30
 
 
 @dataclass(frozen=True)
 class PathSearch:
-    """How a path is found.
+    """The settings of a search for paths.
 
     Attributes:
-        viterbi: the best path of every length, and the best length; False: the best links.
-        weight: of the tokens' log-probabilities in the search.
+        viterbi: True: the best path of every length, then the best length; False: follow the best
+            links.
+        weight: weight of the tokens' log-probabilities in the search.
         suppress: whether the links lead from each word to another word; see
             :func:`..ops.without_repeats`.
         length_beta: see :func:`..ops.joint_viterbi`.
         scale: lambda.
-        max_len_a, max_len_b: of the longest translation.
-        most: the most vertices.
+        max_len_a, max_len_b: limits of a translation's length.
+        most: the most vertices of a graph.
     """
 
     viterbi: bool
@@ -46,7 +47,7 @@ class PathSearch:
 
 
 class Tables(NamedTuple):
-    """What depends on the number of source tokens, for all numbers up to S.
+    """Values that depend on the number of source tokens, for all numbers from 0 to S.
 
     Attributes:
         inputs: LongTensor ``[S + 1, L]``, the decoder's input.
@@ -55,14 +56,15 @@ class Tables(NamedTuple):
         visible: BoolTensor ``[S + 1, L]``, the vertices of the graph; the others are padding.
         positions: LongTensor ``[L]``, 0, 1, 2, …
         last: LongTensor ``[S + 1]``, the last vertex.
-        numbers: ``[S + 1, 4 * L + K]``, by vertex: 1 where links begin, else 0; the opposite; 0 for
-            vertices of the graph, else ``HIDDEN``; 0 for inner vertices, else -inf. By number of
-            inner vertices: 0 if a path may have as many, else -inf.
+        numbers: ``[S + 1, 4 * L + K]``. Four blocks by vertex: 1 where links begin, else 0; the
+            opposite; 0 for vertices of the graph, else ``HIDDEN``; 0 for inner vertices, else -inf.
+            Then by number of inner vertices: 0 if a path may have as many, else -inf.
         ahead: ``[L, L]``, 0 for links to later vertices within reach, else ``HIDDEN``.
-        powers: ``[K]``, k ** beta.
-        finite: whether all of these are.
-        sizes, limits: vertices and most words, on the host.
-        clamped: whether the decoder's positions cut the graph.
+        powers: ``[K]``, k ** beta for k = 1 … K inner vertices.
+        finite: whether all ``powers`` are finite.
+        sizes, limits: the vertices of a graph and the most words of a translation, by number of
+            source tokens; on the host.
+        clamped: whether the decoder's positions cut the graph, on the host.
     """
 
     inputs: Tensor
@@ -80,7 +82,7 @@ class Tables(NamedTuple):
 
     @property
     def size(self) -> int:
-        """L."""
+        """L, the vertices of a padded graph."""
         return self.ahead.size(0)
 
 
@@ -97,8 +99,8 @@ def make_tables(
     Args:
         width: S.
         search: how paths are found.
-        decoder: of the model.
-        device, dtype: of the model.
+        decoder: the model's decoder.
+        device, dtype: those of the model.
     """
     lengths = torch.arange(width + 1)
     scales = torch.full(lengths.shape, search.scale, dtype=torch.double)
@@ -150,7 +152,7 @@ def _masked(mask: Tensor, value: float, dtype: torch.dtype) -> Tensor:
 
 
 def _vertex_inputs(vertex: Tensor, last: Tensor, special: Mapping[str, int]) -> Tensor:
-    """The decoder's input for graphs with each of the ``last`` vertices ``[S + 1, 1]``:
+    """The decoder's input for graphs that end at each of the vertices ``last`` ``[S + 1, 1]``:
     LongTensor ``[S + 1, L]``."""
     inputs = torch.where(vertex < last, special["unk"], special["pad"])
     inputs = inputs.masked_fill(vertex == last, special["eos"])

@@ -47,7 +47,7 @@ class DagTranslationTask(EngineTranslationTask):
         """Builds the criterion.
 
         Raises:
-            ValueError: the family is not trained with it, or an option has no effect.
+            ValueError: this family is not trained with the criterion, or an option has no effect.
         """
         if self._trained_options is not None and getattr(cfg, "sentence_avg", False) is True:
             raise ValueError(
@@ -69,8 +69,8 @@ class DagTranslationTask(EngineTranslationTask):
         )
 
     def graph(self, sample: Dict[str, Any], update: Optional[int]) -> GraphSample:
-        """Targets and graph sizes of a batch; in training (``update`` is given) each scale is drawn
-        from the model's range, e.g. 4~8."""
+        """The :class:`GraphSample` of a batch; in training (``update`` is not None) each lambda is
+        drawn from the model's range, e.g. 4~8."""
         dictionary = self.target_dictionary
         return graph_sample(
             sample,
@@ -131,7 +131,7 @@ class DagTranslationTask(EngineTranslationTask):
             source, target: tokens of each pair, ``</s>`` counted.
 
         Raises:
-            ValueError: none has a path.
+            ValueError: no pair has a path.
         """
         scale, most = self.decoder.scale, self.decoder.max_positions()
         smallest, largest = (
@@ -175,7 +175,7 @@ class DagTranslationTask(EngineTranslationTask):
         """The data set's batches, divided where their graphs have more than ``limit`` vertices.
 
         Raises:
-            ValueError: one graph alone has more.
+            ValueError: one graph alone has more than ``limit`` vertices.
         """
         own = np.asarray(indices)
         vertices = np.zeros(len(dataset), dtype=np.int64)

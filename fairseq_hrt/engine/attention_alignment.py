@@ -27,7 +27,7 @@ def align(
 
     Args:
         net_input: the batch. The source's ``</s>`` is aligned only if a source has no other token.
-        hypotheses: of each sentence.
+        hypotheses: those of each sentence, changed in place.
         start: the start symbol; None: ``</s>``.
     """
     source, first = net_input["src_tokens"], dictionary.eos() if start is None else start

@@ -25,7 +25,7 @@ class SearchPlan:
     """Settings of one search: where it starts, what it may write, how hypotheses are ranked.
 
     Attributes:
-        start: id fed at position 0.
+        start: id of the start symbol, fed at position 0.
         stride: distance between the positions of neighbouring tokens.
         constraints: rules for each next token.
         beam: N; 1 is greedy search.
@@ -69,7 +69,8 @@ def search(
 
 
 def _positions(plan: SearchPlan, device: torch.device) -> Tensor:
-    """Positions of all inputs, the start symbol first."""
+    """Positions of all inputs, LongTensor: that of the start symbol first, then those of the
+    tokens."""
     return torch.arange(plan.constraints.longest_limit + 2, device=device) * plan.stride
 
 

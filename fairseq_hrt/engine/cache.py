@@ -117,7 +117,7 @@ class DecoderState:
         return self.cache.size(4)
 
     def reserve(self, length: int) -> None:
-        """Makes room for ``length`` tokens a row; what is cached is kept."""
+        """Makes room for ``length`` tokens per row; what is cached is kept."""
         if length <= self.capacity:
             return
         capacity = max(length, 2 * self.capacity)

@@ -21,8 +21,8 @@ class Constraints:
         no_repeat_ngram_size: n; an n-gram may occur only once; 0: any number of times. If this
             forbids every token, the sentence ends, even before ``min_length``. fairseq 0.12.2 has a
             bug here: on a CPU it searches a padded buffer and never finds a repetition.
-        prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, repeated n-grams
-            or not; padding forces nothing.
+        prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, even if this
+            repeats an n-gram; padding forces nothing.
         prefix_scored: False gives the prefix log-probability 0, as Hugging Face does: all
             translations share it, and divided by their different lengths it would bias the ranking.
     """

@@ -18,7 +18,8 @@ class Distances:
 
     Args:
         count: q, the number of new tokens.
-        tables: one per layer, if token i of every row stands at position i * stride.
+        tables: one table per layer, if token i of every row stands at position i * stride; else
+            None.
         index: otherwise the rows of the relative tables, LongTensor ``[1 or R, q, T]``; see
             :func:`.relative_positions.relative_index`.
     """
@@ -40,7 +41,8 @@ class Distances:
         bias: Optional[Tensor],
         chosen: Optional[Tensor],
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Adds the relative term q · r either to the bias or, for a single query, r to the keys.
+        """Adds the relative positions to an attention: the term q · r to the bias or, for a single
+        query, r to the keys.
 
         Args:
             attention: the layer's self-attention.

@@ -96,8 +96,8 @@ class PackedEmbedding:
         self.table = table.to(device=self.tokens.device, dtype=self.tokens.dtype)
 
     def refresh(self) -> None:
-        """Recomputes a table that the module makes itself (``slot_table``), since it may depend on
-        weights."""
+        """Recomputes the table of position vectors if the module makes it (``slot_table``), since
+        it may depend on weights."""
         if hasattr(self.module, "slot_table") and self.table is not None:
             count, self.table = self.table.size(0), None
             self.reserve(count)
@@ -105,7 +105,7 @@ class PackedEmbedding:
     def __call__(
         self, tokens: Tensor, positions: Optional[Tensor], vectors: Optional[Tensor] = None
     ) -> Tensor:
-        """Vectors ``[R, q, D]``.
+        """The sums of token and position vectors, ``[R, q, D]``.
 
         Args:
             tokens: LongTensor ``[R, q]``.

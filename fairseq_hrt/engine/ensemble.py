@@ -46,7 +46,7 @@ class EngineEnsemble:
             self.graphs = GraphStore(self.engines[0].output.weight.device)
 
     def reserve_positions(self, count: int) -> None:
-        """See :meth:`PackedEmbedding.reserve`."""
+        """Reserves positions in every engine; see :meth:`PackedEmbedding.reserve`."""
         for engine in self.engines:
             engine.embed.reserve(count)
 
@@ -129,7 +129,7 @@ class EngineEnsemble:
         remember: bool = True,
         temperature: float = 1.0,
     ) -> Tensor:
-        """One decoder step; see :meth:`TransformerEngine.step`.
+        """The predictions of one decoder step; see :meth:`TransformerEngine.step`.
 
         Args:
             only: LongTensor ``[q']``, indices of the new tokens whose predictions are wanted; the
@@ -164,6 +164,6 @@ class EngineEnsemble:
 def reorder(
     states: List[DecoderState], rows: Tensor, *, sentences: Optional[Tensor] = None
 ) -> None:
-    """See :meth:`DecoderState.reorder`."""
+    """Reorders the states of all models; see :meth:`DecoderState.reorder`."""
     for state in states:
         state.reorder(rows, sentences=sentences)

@@ -8,9 +8,8 @@ from fairseq.tokenizer import tokenize_line
 
 
 class TaskDictionary(Dictionary):
-    """Converts whole tensors. fairseq's dictionary reads and writes them element by element, which
-    takes as long as the native engine needs to translate.
-    """
+    """fairseq's dictionary, but it converts whole tensors. fairseq's reads and writes them element
+    by element, which takes as long as the native engine needs to translate."""
 
     def string(self, tensor: Any, *args: Any, **kwargs: Any) -> str:
         """The text of ids: of a tensor ``[T]``, a sequence of ids, or line by line of

@@ -36,7 +36,7 @@ def to_fairseq(hypothesis: Hypothesis) -> Dict[str, Any]:
 
 
 def from_fairseq(found: Dict[str, Any]) -> Hypothesis:
-    """Converts what fairseq's generators and scorers, or our scorers, return."""
+    """Converts a hypothesis of fairseq's generators and scorers, or of this package's scorers."""
     tokens, score, steps = found["tokens"].tolist(), found["score"], found.get("token_steps")
     scores = found["positional_scores"]
     return Hypothesis(

@@ -1,5 +1,5 @@
 """Reads decoding options from fairseq's commands and configurations; refuses those that no decoder
-here supports."""
+of this package supports."""
 
 from argparse import Namespace
 from dataclasses import fields
@@ -40,7 +40,7 @@ _INSTEAD = {
     ),
     "replace_unk": (
         "fairseq's commands replace <unk> by counting words after the subwords were joined, which"
-        " finds the wrong source words; --unkpen inf forbids <unk>"
+        " finds the wrong source words; give --unkpen inf instead, which forbids <unk>"
     ),
 }
 
@@ -72,7 +72,7 @@ def options_of_command(args: Arguments, task: Any, **overrides: Any) -> Decoding
 
 
 def check_ranges(args: Arguments) -> None:
-    """Checks the ranges of fairseq's options, for generators that do not.
+    """Checks the ranges of fairseq's options, for generators that do not check them.
 
     Raises:
         ValueError: a value is out of range; the message names the flag.

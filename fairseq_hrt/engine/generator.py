@@ -119,7 +119,7 @@ class EngineGenerator:
         constraints: Optional[Tensor] = None,
         bos_token: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
-        """The hypotheses of a batch, best first.
+        """Decodes a batch; returns the hypotheses of each sentence, best first.
 
         Args:
             sample: a batch of :class:`LanguagePairDataset`.
@@ -160,7 +160,8 @@ class EngineGenerator:
     def _decoded(
         self, net_input: Dict[str, Tensor], prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        """:meth:`decode`; step by step if the buffers of fixed shapes do not fit on the device."""
+        """Calls :meth:`decode`, again step by step if the buffers of fixed shapes do not fit on the
+        device."""
         try:
             return self.decode(net_input, prefix=prefix, start=start)
         except RuntimeError as error:
@@ -177,7 +178,7 @@ class EngineGenerator:
 
     @property
     def candidates(self) -> int:
-        """Most translations of a sentence that :meth:`decode` finds."""
+        """The most translations of a sentence that :meth:`decode` finds."""
         return candidates(
             self.family, self.options, self.models[0].decoder, words=len(self.dictionary)
         )
@@ -214,8 +215,12 @@ class EngineGenerator:
             if getattr(model.decoder, "only_task", None) is not None:
                 raise ValueError(
                     f"{option}: the words of a {type(model).__name__} are not aligned with the"
-                    " source"
-                    + ("; --unkpen inf forbids <unk>" if option == "--replace-unk" else "")
+                    " source; "
+                    + (
+                        "give --unkpen inf instead, which forbids <unk>"
+                        if option == "--replace-unk"
+                        else "leave it out"
+                    )
                 )
         self.aligned = True
 
@@ -244,8 +249,8 @@ class EngineGenerator:
     def length_limits(self, lengths: Tensor, *, capacity: Optional[int] = None) -> Tensor:
         """The largest number of tokens before ``</s>``: LongTensor ``[B]``.
 
-        It follows from each sentence's own length. fairseq takes the padded length of the batch, so
-        that its translations can depend on what they are batched with.
+        The limit follows from each sentence's own length. fairseq takes the padded length of the
+        batch, so that its translations can depend on what they are batched with.
 
         Args:
             lengths: LongTensor ``[B]``, source tokens, ``</s>`` included.
@@ -334,11 +339,12 @@ class EngineGenerator:
 
     @property
     def static_search(self) -> StaticSearch:
-        """The search on the device; what it keeps belongs to :attr:`ensemble`."""
+        """The search on the device; its buffers and recordings belong to :attr:`ensemble`."""
         return StaticSearch(self.ensemble, longest=self.decoder_positions)
 
     def not_static(self) -> Optional[str]:
-        """What of the models or the options computations of fixed shapes do not support."""
+        """The part of the models, or the option, that computations of fixed shapes do not support;
+        None: all is supported."""
         return static_refusal(self.ensemble.engines)
 
     @property

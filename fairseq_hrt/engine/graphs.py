@@ -23,9 +23,10 @@ from .fused.support import constant_parameters
 
 logger = logging.getLogger(__name__)
 
-# Recordings that are kept, and the share of the device's memory that they and their buffers take.
+# The most recordings that are kept, and the share of the device's memory for them and their
+# buffers.
 MOST, SHARE = 128, 0.25
-# How often the same is recorded although nothing that was kept is used meanwhile.
+# How often the same key may be recorded while nothing that is kept is used.
 AGAIN = 3
 # Calls before a recording: libraries allocate their workspaces, Triton compiles its kernels.
 WARM_UPS = 2
@@ -37,7 +38,7 @@ class GraphStore:
     """Recorded functions and the buffers they work on; the least recently used ones are dropped.
 
     Args:
-        device: the device of the model. On any but a CUDA device functions are called.
+        device: the device of the model. Unless it is a CUDA device, functions are just called.
 
     Attributes:
         lock: held while recorded functions run: their buffers serve one batch at a time.
@@ -78,11 +79,11 @@ class GraphStore:
 
     def keep(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         """The object kept under ``key``, made at first use. It is dropped when others need its
-        place.
+        memory.
 
         Raises:
-            torch.cuda.OutOfMemoryError: what one batch needs has no place: batch after batch drops
-                what the next one needs, and recordings take far longer than they save.
+            torch.cuda.OutOfMemoryError: one batch needs more than can be kept: batch after batch
+                would drop what the next one needs, and recordings take far longer than they save.
         """
         if key in self._kept:
             self._made.clear()

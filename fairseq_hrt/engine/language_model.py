@@ -1,4 +1,4 @@
-"""N-gram language models, which beam searches over one pass add to their scores."""
+"""N-gram language models, whose scores the beam searches of one-pass models add to their own."""
 
 from typing import Any, List, Optional, Tuple
 

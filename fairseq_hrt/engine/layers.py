@@ -55,7 +55,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]
 
 
 def _merge_heads(mixed: Tensor, rows: int, heads: int) -> Tensor:
-    """``[R * H, q, d]`` → ``[R, q, H * d]``."""
+    """Puts the heads side by side: ``[R * H, q, d]`` → ``[R, q, H * d]``."""
     _, count, width = mixed.shape
     if count == 1:
         # The memory layout is the same: a view will do.
@@ -80,7 +80,7 @@ class PackedNorm:
 
 
 class PackedFeedForward:
-    """fc2(activation(fc1(x)))."""
+    """The feed-forward block fc2(activation(fc1(x)))."""
 
     def __init__(self, layer: FairseqModule, *, reorder: bool) -> None:
         # ReLU in place: the inner vectors are used nowhere else.
@@ -132,7 +132,7 @@ class PackedSelfAttention:
         return self._heads(queries, 1)[0], self._heads(self.memorable(x), 2)
 
     def _heads(self, fused: Tensor, parts: int) -> Tensor:
-        """``[R, q, parts * D]`` → ``[parts, R, H, q, d]``."""
+        """Splits projections into heads: ``[R, q, parts * D]`` → ``[parts, R, H, q, d]``."""
         return fused.view(*fused.shape[:2], parts, self.heads, -1).permute(2, 0, 3, 1, 4)
 
     def __call__(self, x: Tensor, bias: Optional[Tensor]) -> Tensor:
@@ -143,7 +143,7 @@ class PackedSelfAttention:
         return self.combine(queries, keys, values, bias)
 
     def relative_bias(self, queries: Tensor, index: Tensor) -> Tensor:
-        """q R^T of each query for each key.
+        """The relative term q R^T of the scores, of each query for each key.
 
         Args:
             queries: ``[R, H, q, d]``, scaled.
@@ -200,7 +200,7 @@ class PackedCrossAttention:
         )
 
     def remember(self, encoded: Tensor) -> Tuple[Tensor, Tensor]:
-        """``[B, S, D]`` → keys and values ``[B, H, S, d]``."""
+        """Projects the encoded source ``[B, S, D]`` to keys and values ``[B, H, S, d]``."""
         fused = self.memory(encoded)  # [B, S, 2 * D]
         batch, width = encoded.shape[:2]
         keys, values = (

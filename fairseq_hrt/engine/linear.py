@@ -55,7 +55,7 @@ class PackedLinear:
         self._turned: Optional[Tensor] = None
 
     def __call__(self, x: Tensor) -> Tensor:
-        """``[..., K]`` → ``[..., N]``."""
+        """x W^T + b: ``[..., K]`` → ``[..., N]``."""
         if not self._blockable:
             return F.linear(x, self.weight, self.bias)
         if self.size < HUGE and x.numel() // x.size(-1) * self.size < MUCH_WORK:

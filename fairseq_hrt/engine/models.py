@@ -130,8 +130,8 @@ def load_models(
     Args:
         paths: checkpoint files.
         config: the command's configuration, which has overrides and precision.
-        task: set up.
-        device: None: :func:`choose_device`.
+        task: a task that is set up.
+        device: where to put the models; None: :func:`choose_device`.
         states: checkpoints that have been read already
             (:func:`..loading.checkpoints.read_checkpoint`), by path.
 
@@ -165,7 +165,7 @@ def build_models(
 
     Args:
         paths: checkpoint files.
-        task: set up.
+        task: a task that is set up.
         overrides: the user's changes to the models' configurations.
         states: see :func:`load_models`; not used with ``overrides``.
 
@@ -184,8 +184,8 @@ def build_models(
             found, saved = checkpoint_utils.load_model_ensemble([path], task=task, state=state)
         if getattr(task, "language", None) is not None:
             raise ValueError(
-                f"{path} is a model of several languages ({MULTILINGUAL}), which fairseq-generate"
-                " and fairseq-interactive decode"
+                f"{path} is a model of several languages ({MULTILINGUAL}); decode it with"
+                " fairseq-generate or fairseq-interactive"
             )
         for model in found:
             require_numbers(model, path)
@@ -258,7 +258,7 @@ def load_other_model(
             if wanted is not None and config[name] != wanted:
                 raise ValueError(
                     f"{option} {path}: its {name.replace('_lang', ' language')} is {config[name]},"
-                    f" that of the model that is decoded {wanted}"
+                    f" that of the model that is decoded {wanted}; give one of the same languages"
                 )
         task = tasks.setup_task(config)
     for side, mine, theirs in (
@@ -267,7 +267,8 @@ def load_other_model(
     ):
         if mine.symbols != theirs.symbols:
             raise ValueError(
-                f"{option} {path}: its {side} dictionary is not that of the model that is decoded"
+                f"{option} {path}: its {side} dictionary is not that of the model that is decoded;"
+                " give one that was trained with the same dictionaries"
             )
     return task, build_models([path], task, states={path: state}).models
 

@@ -39,14 +39,15 @@ class PackedGenerator:
         torch_generator: makes PyTorch's generator with the same options.
 
     Attributes:
-        header: of the model.
+        header: describes the model to the native engine.
         counters: how many calls were made and tokens decoded.
         forced: ids of the words that every translation begins with.
         eos, symbols_to_strip_from_output: read by fairseq's command line.
         rescorer: reranks the translations, as with ``--rescore-path``.
 
     Raises:
-        UnsupportedOption, UnsupportedModelError: the native engine cannot decode this; why.
+        UnsupportedOption, UnsupportedModelError: the native engine cannot decode this; the message
+            gives the reason.
         LibraryUnavailable: there is no kernel on this machine.
     """
 

@@ -8,8 +8,8 @@ from ..native.runtime.header import Header
 
 
 class NativeParts:
-    """Base, besides fairseq's, of decoders that can be converted for the native engine; adds
-    nothing.
+    """Base class, besides fairseq's, of decoders that can be converted for the native engine. By
+    default a decoder adds nothing to a plain Transformer.
 
     Attributes:
         family: name of the decoder's family.

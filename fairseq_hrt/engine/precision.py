@@ -37,8 +37,8 @@ def log_mean(parts: Sequence[Tensor]) -> Tensor:
 def log_probs_of(
     models: Sequence[FairseqModule], source: Mapping[str, Tensor], words: Tensor, **views: Any
 ) -> Tensor:
-    """log P ``[n]`` of known ``words`` ``[n]``, averaged over models whose forward pass on a
-    training sample (``views``) returns their logits ``[n, V]``."""
+    """log P ``[n]`` of the given ``words`` ``[n]``, averaged over models whose forward pass on the
+    training sample ``views`` returns the logits ``[n, V]`` of these words."""
     parts = []
     for model in models:
         model.eval()

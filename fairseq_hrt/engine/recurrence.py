@@ -1,4 +1,4 @@
-"""The recurrence of decoders without self-attention: Marian's simpler simple recurrent unit
+"""The recurrence of decoders without self-attention: Marian's Simpler Simple Recurrent Unit
 (SSRU)."""
 
 import torch
@@ -6,7 +6,8 @@ from torch import Tensor
 
 
 def scan(forget: Tensor, fresh: Tensor, before: Tensor) -> Tensor:
-    """c_t = f_t c_{t-1} + g_t for q tokens at once, in about log2(q) parallel passes instead of q.
+    """The states c_t = f_t c_{t-1} + g_t of q tokens at once, in about log2(q) parallel passes
+    instead of q.
 
     This is numerically stable: gates lie between 0 and 1, so that their products cannot overflow.
 

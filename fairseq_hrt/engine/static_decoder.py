@@ -25,11 +25,11 @@ from .transformer import TransformerEngine
 
 
 class EncodedSource:
-    """The encoded source of a batch, in tensors that stay where they are.
+    """The encoded source of a batch, in tensors whose addresses never change.
 
     Args:
         store: records the encoder.
-        engine: of the model, whose encoder it packs.
+        engine: the model's engine, which has packed its encoder.
         rows: B, the sentences that fit.
         width: S, the tokens that fit.
         eos: the id that ends a source.
@@ -52,7 +52,7 @@ class EncodedSource:
         self._encode = store.record(lambda: self._copy(engine.encode_static(self._tokens)))
 
     def encode(self, tokens: Tensor) -> Memory:
-        """Encodes ``[B', S']``, which must fit."""
+        """Encodes sources ``[B', S']``, at most ``[B, S]``."""
         count, width = tokens.shape
         if width < self.width:
             tokens = F.pad(tokens, (self.width - width, 0), value=self._pad)
@@ -82,7 +82,7 @@ class StaticDecoder:
     Token i of a row stands in slot i of the cache, at position i * ``stride`` of the sentence.
 
     Args:
-        engine: of the model.
+        engine: the model's engine.
         source: the encoded source.
         beams: N.
         capacity: C, the slots.
@@ -90,7 +90,7 @@ class StaticDecoder:
         block: q, the new tokens of a step.
         causal: new tokens do not see later new tokens.
         visible: BoolTensor ``[C, C]``, the slots (columns) that the token in each slot (row) may
-            see besides; None: all.
+            see if ``causal`` allows it, too; None: all.
     """
 
     def __init__(
@@ -165,14 +165,14 @@ class StaticDecoder:
         return self.engine.logits(_normed(*self.features(tokens, first)))
 
     def reorder(self, rows: Tensor) -> None:
-        """Writes the rows ``[R]`` in this order into the other one of two caches, which
+        """Writes the cache's rows in the order ``rows`` ``[R]`` into a second cache, which
         :meth:`swap` makes the present one."""
         assert self._other is not None
         torch.index_select(self.cache, 2, rows, out=self._other)
 
     def swap(self) -> None:
-        """Exchanges the two caches. A recorded step reads the one and writes the other that were
-        the present and the other one then."""
+        """Exchanges the two caches. A recorded step always reads the one that was present when it
+        was recorded, and writes the other."""
         assert self._other is not None
         self.cache, self._other = self._other, self.cache
 
@@ -190,7 +190,7 @@ class StaticDecoder:
         self.cache[:, :, : rows.numel(), :, :length].copy_(other.cache.index_select(2, rows))
 
     def _embed(self, tokens: Tensor, first: Tensor) -> Tensor:
-        """``[R, q]`` → ``[R * q, D]``."""
+        """Embeds tokens: ``[R, q]`` → ``[R * q, D]``."""
         own, places = self.engine.embed, first  # [1] or [R]
         if self.block > 1:
             ahead = first.unsqueeze(1) + self._ahead  # [1 or R, q]
@@ -249,7 +249,7 @@ class StaticDecoder:
     def _ask(
         self, layer: PackedDecoderLayer, number: int, x: Tensor, pending: Optional[Norm]
     ) -> Tensor:
-        """Attention to the source, of ``[R * q, D]``, which is added to it."""
+        """Adds the attention to the source to ``[R * q, D]``."""
         attention, memory = layer.cross, self.source.memory
         norm = _norm(layer.cross_norm) if layer.before else pending
         queries = fused_linear(x, attention.query.weight, attention.query.bias, norm=norm)
@@ -290,7 +290,8 @@ def _norm(norm: PackedNorm) -> Norm:
 def _behind(
     layer: PackedDecoderLayer, norm: PackedNorm, x: Tensor
 ) -> Tuple[Tensor, Optional[Norm]]:
-    """What a block leaves ``[M, D]``, and the normalisation that readers have to apply."""
+    """The output ``[M, D]`` of a block, and the normalisation that its readers still have to
+    apply."""
     if layer.before:
         return x, None
     # With many rows it is cheaper to do it once.

@@ -1,4 +1,4 @@
-"""The buffers of a search that runs on the device alone, in one size, and its step."""
+"""The buffers, of one size, of a search that runs on the device alone, and its step."""
 
 import math
 from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
@@ -17,7 +17,7 @@ from .transformer import TransformerEngine
 
 
 class _Flags:
-    """Which sentences are open, on their way to the host."""
+    """The flags of open sentences on the device, and their copy on the host."""
 
     def __init__(self, store: GraphStore, count: int) -> None:
         self.open = torch.zeros(count, dtype=torch.bool, device=store.device)  # [B]
@@ -28,12 +28,12 @@ class _Flags:
             self._ready = [torch.cuda.Event(), torch.cuda.Event()]
 
     def send(self) -> None:
-        """Part of a step: copies the flags to the host when it has run."""
+        """The last part of a step: has the flags copied to the host, without waiting for it."""
         if self._host is not self.open:
             self._host.copy_(self.open, non_blocking=True)
 
     def sent(self, step: int) -> None:
-        """To be called after each step was launched."""
+        """Marks the place of a step that was launched, up to which :meth:`read` waits."""
         if self._ready:
             self._ready[step % 2].record()
 
@@ -55,7 +55,7 @@ class SearchRows:
         eos: id of ``</s>``, which closes a row.
         beam: N.
         capacity: C, the slots of the cache.
-        numbers, ids: the width of a line of the log.
+        numbers, ids: the width of the log's lines of numbers and of integers.
         layout: further arguments of :class:`.static_decoder.StaticDecoder`.
 
     Attributes:
@@ -108,7 +108,8 @@ class SearchRows:
             self._turn()
 
     def begin(self) -> None:
-        """The state before the first step; ``limits`` are set."""
+        """Resets all buffers to the state before the first step, except ``limits``, which were
+        set."""
         if self.decoder.cache is not self._home:
             self._turn()
         self._clear()
@@ -214,7 +215,7 @@ class Rules(NamedTuple):
     def choose(
         self, decoder: StaticDecoder, tokens: Tensor, first: Tensor, places: Tensor, full: Tensor
     ) -> Tuple[Tensor, Tensor]:
-        """Reads tokens and chooses the most probable word behind each.
+        """Feeds tokens to the decoder, and chooses the most probable allowed word behind each.
 
         Args:
             tokens, first: see :meth:`.static_decoder.StaticDecoder.features`; ``[R, z]``.
@@ -253,7 +254,8 @@ class Rules(NamedTuple):
         return best.view_as(full), words.view_as(full)
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
-        """``[..., V]`` → ``[..., V]``, without padding and with the penalty of ``<unk>``."""
+        """The log-probabilities of logits ``[..., V]``, without padding and with the penalty of
+        ``<unk>``."""
         if self.temperature != 1.0:
             logits = logits / self.temperature
         log_probs = log_softmax(logits)

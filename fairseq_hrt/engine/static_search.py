@@ -30,7 +30,7 @@ ENOUGH = 256
 
 
 class _WordRows(SearchRows):
-    """Greedy and beam search, word by word."""
+    """The buffers and the step of greedy and beam search, word by word."""
 
     def __init__(
         self,
@@ -97,10 +97,10 @@ class _WordRows(SearchRows):
 
 @dataclass
 class Segment:
-    """Steps of a search in one size, on the host.
+    """The log, on the host, of steps that were taken in buffers of one size.
 
     Attributes:
-        sentences: of each row the sentence, or None.
+        sentences: the sentence in each row; None for rows without one.
         numbers, ids: the log, ``[steps, B, …]``.
         kept: rows that continue in the next segment.
     """
@@ -112,11 +112,12 @@ class Segment:
 
 
 class StaticSearch:
-    """Searches of one ensemble of a single model.
+    """Runs the searches of an ensemble of one model on the device alone.
 
     Args:
-        ensemble: its graphs keep the sizes that were used.
-        longest: positions of the model.
+        ensemble: its :class:`GraphStore` keeps the buffers and recordings of all sizes that were
+            used.
+        longest: decoder positions of the model.
     """
 
     def __init__(self, ensemble: EngineEnsemble, *, longest: int) -> None:
@@ -124,7 +125,8 @@ class StaticSearch:
         self.store = ensemble.graphs
 
     def encode(self, tokens: Tensor, eos: int) -> EncodedSource:
-        """Encodes ``[B, S]``, in buffers of the next larger size."""
+        """Encodes sources ``[B, S]`` in buffers whose B and S are the next larger sizes in
+        :mod:`.buckets`."""
         self.ensemble.counters.encoder_calls += 1
         longest = max(tokens.size(1), self.engine.model.encoder.max_positions())
         rows, width = bucket(tokens.size(0), ROWS), min(bucket(tokens.size(1), LENGTHS), longest)
@@ -156,12 +158,13 @@ class StaticSearch:
         make: Callable[[EncodedSource, int], SearchRows],
         block: int = 1,
     ) -> List[Segment]:
-        """Takes steps until all sentences are done, in sizes that follow what is left to do.
+        """Takes steps until all sentences are done: in smaller buffers when few are open, in larger
+        ones when more steps are needed.
 
         Args:
-            source: holds ``count`` sentences.
-            rules: their limits.
-            key: of this kind of search: everything that its steps depend on.
+            source: the encoded batch, which holds ``count`` sentences.
+            rules: constraints with the length limits of these sentences.
+            key: identifies this kind of search, by everything that its steps depend on.
             make: function (source, slots of the cache) → buffers.
             block: z, words of a step.
         """
@@ -227,7 +230,7 @@ class StaticSearch:
         make: Callable[[EncodedSource, int], SearchRows],
         capacity: int,
     ) -> SearchRows:
-        # The rows keep their source, whose number is no other's meanwhile.
+        # The rows keep their source alive, so that no other object gets its id.
         return self.store.keep(
             ("search", id(source), capacity, key), lambda: make(source, capacity)
         )
@@ -250,8 +253,9 @@ def _greedy_found(segments: List[Segment], count: int, plan: SearchPlan) -> List
 
 
 def _beam_found(segments: List[Segment], count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
-    """The log has scores of the candidates that ended ``[N]`` (-inf: none) and of the open ones
-    ``[N]``; parent beams of the former, parent rows and tokens of the latter."""
+    """Reads the hypotheses from the log. Its lines have scores of the candidates that ended ``[N]``
+    (-inf: none) and of the open ones ``[N]``; parent beams of the former, parent rows and tokens of
+    the latter."""
     beams, limits = plan.beam, plan.constraints.limits
     links: List[Tuple[List[int], List[int]]] = []
     totals: List[List[float]] = []

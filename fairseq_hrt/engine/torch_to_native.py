@@ -76,7 +76,7 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
     """Returns the family of a model; refuses models that the native engine cannot decode.
 
     Raises:
-        UnsupportedModelError: with the reason.
+        UnsupportedModelError: the message gives the reason.
     """
     try:
         engine = TransformerEngine(model)

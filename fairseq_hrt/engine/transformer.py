@@ -83,7 +83,7 @@ class TransformerEngine:
         return self.remember(encoded, bias, lengths)
 
     def encode_static(self, tokens: Tensor) -> Memory:
-        """:meth:`encode` without reading anything from the device: ``[B, S]``, padded anywhere.
+        """Encodes ``[B, S]``, padded anywhere, as :meth:`encode` but without reading the device.
 
         Only for encoders that the engine packs (:attr:`encoder_layers`).
         """
@@ -100,7 +100,7 @@ class TransformerEngine:
         return Memory(keys, values, bias, lengths, encoded.size(1), encoded)
 
     def _encode_packed(self, tokens: Tensor, padding: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """``[B, S]`` → ``[B, S, D]`` as the encoder module computes it."""
+        """Encodes ``[B, S]`` → ``[B, S, D]``, as the encoder module does."""
         self.embed_source.reserve(tokens.size(1))
         if bias is None:
             x = self.embed_source(tokens, None)  # [B, S, D]

@@ -3,7 +3,7 @@ Eq. 4).
 
 R holds one vector for each clipped distance j - i, shared by the heads of a layer. It is
 initialised with zeros, so that a model fine-tuned from an ordinary Transformer equals it before the
-first update. fairseq's attention has a fast path in training without such a term, hence this
+first update. fairseq's attention takes a fast path in training that has no such term, hence this
 module; its parameters have fairseq's names.
 """
 
@@ -32,14 +32,14 @@ class AttentionPattern(NamedTuple):
 def attention_pattern(
     positions: Tensor, padding: Tensor, *, causal: bool, window: int, like: Tensor
 ) -> AttentionPattern:
-    """The pattern of a training batch.
+    """The attention pattern of a training batch.
 
     Args:
         positions: LongTensor ``[B, T]``, increasing.
-        padding: BoolTensor ``[B, T]``, True at the right end.
+        padding: BoolTensor ``[B, T]``, True for padding, which is on the right.
         causal: hide later tokens.
-        window: w; 0: no relative positions.
-        like: tensor of whose dtype and device the bias is.
+        window: w, at which distances are clipped; 0: no relative positions.
+        like: a tensor with the dtype and the device that the bias shall have.
     """
     hidden = padding[:, None, None]  # [B, 1, 1, T]
     if causal:
@@ -53,7 +53,7 @@ def attention_pattern(
 
 
 class RelativeSelfAttention(nn.Module):
-    """Multi-head self-attention with relative keys.
+    """Multi-head self-attention with relative position vectors added to the keys.
 
     Args:
         width: D.
@@ -126,6 +126,6 @@ class RelativeSelfAttention(nn.Module):
         return self.out_proj(mixed), None
 
     def _get_input_buffer(self, incremental_state: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-        """Asked for by fairseq's decoder layer; this module has no cache (the engine has its
-        own)."""
+        """Called by fairseq's decoder layer; empty, since this module has no cache (the engine has
+        its own)."""
         return {}

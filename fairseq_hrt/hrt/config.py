@@ -16,7 +16,7 @@ from ..training.task_options import with_decoding_options
 
 @dataclass
 class HRTModelConfig(ConventionsConfig):
-    """fairseq's Transformer options and those of a hybrid-regressive one."""
+    """fairseq's Transformer options and those of hybrid-regressive models."""
 
     hrt_chunk_sizes: List[int] = option(
         [2],
@@ -37,7 +37,7 @@ class HRTModelConfig(ConventionsConfig):
 @with_decoding_options("hrt")
 @dataclass
 class HRTTaskConfig(DistillationConfig, TranslationConfig):
-    """Training curriculum and decoding."""
+    """Options of ``translation_hrt``, for the training curriculum and decoding."""
 
     hrt_curriculum_steps: Optional[int] = option(
         None,
@@ -69,7 +69,7 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
 
 @dataclass
 class MaskPredictModelConfig(FairseqDataclass):
-    """The option that Appendix E adds to fairseq's Mask-Predict model."""
+    """The option that HRT's Appendix E adds to fairseq's Mask-Predict model."""
 
     hrt_relative_window: int = option(
         16, HRTModelConfig.__dataclass_fields__["hrt_relative_window"].metadata["help"]
@@ -78,7 +78,7 @@ class MaskPredictModelConfig(FairseqDataclass):
 
 @dataclass
 class MaskPredictTaskConfig(DistillationConfig, TranslationLevenshteinConfig):
-    """fairseq's options of iterative models, and mixed targets."""
+    """fairseq's options of iterative models, and those of mixed raw and distilled targets."""
 
     noise: NOISE_CHOICES = option("random_mask", "type of noise")
     seed: int = II("common.seed")

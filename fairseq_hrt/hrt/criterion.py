@@ -1,4 +1,4 @@
-"""Criterion ``hrt_loss``: cross-entropy of the four tasks."""
+"""Criterion ``hrt_loss``: cross-entropy of the four training tasks."""
 
 from typing import Any, Dict, Sequence, Tuple
 
@@ -20,14 +20,16 @@ TASKS = (
 
 @register_criterion("hrt_loss", dataclass=SmoothedLossConfig)
 class HRTLoss(SmoothedLoss):
-    """Label-smoothed cross-entropy, summed over the loss tokens of AT, CMLM, Skip-AT and Skip-CMLM
-    (HRT, Algorithm 1) and divided by their number: every token has the same weight.
+    """Label-smoothed cross-entropy, summed over the target tokens of AT (left to right), CMLM
+    (masked words) and the same in chunks, Skip-AT and Skip-CMLM (HRT, Algorithm 1), and divided by
+    their number: every token has the same weight.
     """
 
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
-        """The loss of a batch with ``views``, the training samples that the task adds.
+        """The loss of a batch that has ``views``, the :class:`.sample.TrainingViews` that the task
+        adds.
 
         Returns:
             (loss summed over tokens; their number, or that of sentences with ``--sentence-avg``;
@@ -38,7 +40,7 @@ class HRTLoss(SmoothedLoss):
         views = sample["views"]
         source = sample["net_input"]
         pair = views.causal, views.parallel
-        # Before anything is launched that the host would wait for.
+        # Before other work is launched, for which the host would have to wait.
         learnt = [view.learnt(self.padding_idx) for view in pair]
         logits = model(
             src_tokens=source["src_tokens"],

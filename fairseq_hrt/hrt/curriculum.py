@@ -12,11 +12,11 @@ from ..training import Purpose, hash_uniform
 def draw_chunk_sizes(
     seed: int, update: int, ids: Tensor, share: float, chunk_sizes: Sequence[int]
 ) -> Tensor:
-    """Draws K of each sentence, LongTensor ``[B]``: with probability ``share`` one of
-    ``chunk_sizes``, uniformly, else 1.
+    """Draws the chunk size K of each sentence, LongTensor ``[B]``: with probability ``share`` one
+    of ``chunk_sizes``, uniformly, else 1.
 
-    Each sentence draws for itself: batches are sorted by length, and the first rows of a batch
-    would tie K to the length.
+    Each sentence draws for itself: batches are sorted by length, so that taking the first rows of a
+    batch would tie K to the length.
     """
     chunked = hash_uniform(seed, update, ids, Purpose.CHUNKED) < share  # [B]
     choice = (hash_uniform(seed, update, ids, Purpose.CHUNK_SIZE) * len(chunk_sizes)).long()  # [B]
@@ -32,7 +32,7 @@ def draw_masks(seed: int, update: int, ids: Tensor, lengths: Tensor, width: int)
     Args:
         ids: LongTensor ``[B]``.
         lengths: LongTensor ``[B]``, tokens with ``</s>``.
-        width: T.
+        width: T, the columns of the result.
 
     Returns:
         BoolTensor ``[B, T]``.

@@ -28,7 +28,9 @@ class HRTDecoderLayer(TransformerDecoderLayerBase):
         self, embed_dim: int, cfg: HRTModelConfig, **variants: bool
     ) -> RelativeSelfAttention:
         if any(variants.values()):
-            raise ValueError("hrt_transformer has no extra attention keys")
+            raise ValueError(
+                "hrt_transformer does not support add_bias_kv and add_zero_attn: leave them out"
+            )
         return RelativeSelfAttention(
             embed_dim,
             cfg.decoder.attention_heads,
@@ -264,11 +266,11 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         if count != len(self.chunk_sizes):
             raise ValueError(
                 f"the checkpoint has start symbols for {count} chunk sizes, this model for"
-                f" {len(self.chunk_sizes)} (--hrt-chunk-sizes {given}): they must agree, for a"
-                " checkpoint of that age does not say which sizes they are"
+                f" {len(self.chunk_sizes)} (--hrt-chunk-sizes {given}): they must agree, since"
+                " this old checkpoint does not store its sizes"
             )
         logger.warning(
-            "a checkpoint that does not name its chunk sizes: its start symbols are taken for those"
+            "the checkpoint does not store its chunk sizes; its start symbols are taken for those"
             " of %s",
             given,
         )

@@ -39,8 +39,8 @@ def chunk_sizes_of(table: Sequence[Tuple[float, int]], lengths: Tensor) -> List[
 
 
 def _same_number(kept: List[List[Hypothesis]]) -> Tuple[List[Hypothesis], int]:
-    """Equally many rows for each sentence, and how many: where a sentence has fewer hypotheses, its
-    last one is repeated."""
+    """Gives each sentence the same number of hypotheses: where there are fewer, the last one is
+    repeated. Returns (the hypotheses, sentence by sentence; their number per sentence)."""
     beams = max(len(hypotheses) for hypotheses in kept)
     rows = [hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)]
     return rows, beams
@@ -126,7 +126,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return found
 
     def decode_static_chunks(self, tokens: Tensor, chunk_size: int) -> List[List[Hypothesis]]:
-        """:meth:`decode_chunks` of sources ``[B, S]``, by computations of fixed shapes."""
+        """Runs both stages, as :meth:`decode_chunks`, on sources ``[B, S]`` by computations of
+        fixed shapes."""
         lengths, store = self.host_lengths(tokens), self.ensemble.graphs
         with store.lock:
             source = self.static_search.encode(tokens, self.eos)
@@ -150,7 +151,7 @@ class HRTGenerator(AutoregressiveGenerator):
             names = ("temperature", "unkpen", "min_len", "hrt_eos_last_chunk")
             options = tuple(getattr(self.options, name) for name in names)
             best, choice = store.run(
-                # The recorded function keeps the source, whose number is no other's meanwhile.
+                # The recorded function keeps the source alive, so that no other object gets its id.
                 ("skip_cmlm", id(source), beams, most, chunk_size, len(inputs), options),
                 partial(self._fill, source, beams, chunk_size),
                 *(part.to(store.device) for part in inputs),
@@ -169,7 +170,7 @@ class HRTGenerator(AutoregressiveGenerator):
         steps: Tensor,
         limits: Optional[Tensor] = None,
     ) -> Tuple[Tensor, Tensor]:
-        """Stage II, without reading anything from the device.
+        """Stage II: the best words at the masked positions. The host reads nothing from the device.
 
         Args:
             tokens: LongTensor ``[R, L]``, see :meth:`_masked_input`.
@@ -177,8 +178,8 @@ class HRTGenerator(AutoregressiveGenerator):
             limits: LongTensor ``[R]``, see :meth:`_restrict`.
 
         Returns:
-            The log-probabilities of the best words at the masked positions, and the words:
-            ``[R, q']`` each.
+            The log-probabilities of these words, and the words: ``[R, q']`` each, q' masked
+            positions.
         """
         engine, longest = self.ensemble.engines[0], self.decoder_positions
         engine.embed.reserve(min(tokens.size(1), longest) + 1)
@@ -270,7 +271,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return self._completed(kept, rows, *lists_to_host(choice, best), chunk_size)
 
     def _limits_behind(self, lengths: Tensor, chunk_size: int) -> Optional[Tensor]:
-        """The most words of each sentence, where stage II has to know them."""
+        """The most words of each sentence, ``[B]``, where stage II has to keep to them, because
+        even one chunk may be longer; None: stage I has limited the words already."""
         # Stage I limits whole chunks; only in a single chunk can more words than allowed precede
         # </s>.
         if self.options.max_len_a + self.options.max_len_b >= chunk_size - 1:
@@ -285,7 +287,7 @@ class HRTGenerator(AutoregressiveGenerator):
         numbers: List[List[float]],
         chunk_size: int,
     ) -> List[List[Hypothesis]]:
-        """The translations of each sentence, best first.
+        """The completed translations of each sentence, best first.
 
         Args:
             kept: hypotheses of stage I.
@@ -304,7 +306,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return found
 
     def _masked_line(self, row: Hypothesis, chunk_size: int, steps: int) -> List[int]:
-        """The input of stage II for ``steps`` chunks, padded."""
+        """The input of stage II for a hypothesis of stage I: its tokens and the masks between them,
+        padded to ``steps`` chunks."""
         line = skip_cmlm_input(row.tokens, chunk_size, mask=self.models[0].decoder.mask)
         return line + [self.dictionary.pad()] * (chunk_size * (steps - row.steps))
 
@@ -363,7 +366,7 @@ class HRTGenerator(AutoregressiveGenerator):
     def _ends(
         self, positions: Tensor, steps: Tensor, chunk_size: int, limits: Optional[Tensor]
     ) -> Tuple[Optional[Tensor], Optional[Tensor]]:
-        """Where stage II must not end, and where it has to; the latter takes precedence.
+        """Where stage II must not write ``</s>``, and where it has to; the latter takes precedence.
 
         Args:
             positions, steps, limits: see :meth:`_restrict`.
@@ -376,7 +379,7 @@ class HRTGenerator(AutoregressiveGenerator):
             earliest = (chunk_size * (steps - 1)).clamp(min=self.options.min_len)  # [R]
             early = positions <= earliest.unsqueeze(1)  # [R, q']
         elif self.options.min_len > 0:
-            # Those among the masks at positions 1 to min_len.
+            # The masked ones among the positions 1 to min_len.
             early = (positions <= self.options.min_len).unsqueeze(0)  # [1, q']
         return early, None if limits is None else positions > limits.unsqueeze(1)
 

@@ -32,11 +32,11 @@ class WholeSelfAttention(RelativeSelfAttention):
     def forward(  # type: ignore[override]  # fairseq's call, with its mask of padding alone
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor, **_: Any
     ) -> Tuple[Tensor, None]:
-        """Attends, called as fairseq's decoder layer does.
+        """The output of the attention, with the arguments that fairseq's decoder layer gives.
 
         Args:
             query: ``[T, B, D]``; ``key`` and ``value`` are the same tensor.
-            key_padding_mask: BoolTensor ``[B, T]``, at the right end.
+            key_padding_mask: BoolTensor ``[B, T]``, True for padding, which is on the right.
 
         Returns:
             (``[T, B, D]``, None).
@@ -51,7 +51,7 @@ class WholeSelfAttention(RelativeSelfAttention):
 
 
 class MaskPredictDecoder(NATransformerDecoder):
-    """fairseq's decoder with relative positions.
+    """fairseq's non-autoregressive decoder with relative positions.
 
     Attributes:
         may_start: whether a checkpoint may lack the length head and the relative tables, as an
@@ -116,7 +116,7 @@ class MaskPredictModel(CMLMNATransformerModel):
 
 @register_model_architecture("mask_predict_transformer", "mask_predict_transformer")
 def mask_predict_transformer(args: Namespace) -> None:
-    """The base sizes of ``cmlm_transformer``. It always shares embeddings; here they are shared
+    """The base sizes of ``cmlm_transformer``. That model always shares embeddings; this one does
     only with ``--share-all-embeddings``, as in ``transformer``."""
     args.hrt_relative_window = getattr(args, "hrt_relative_window", 16)
     args.share_all_embeddings = getattr(args, "share_all_embeddings", False)
@@ -125,7 +125,7 @@ def mask_predict_transformer(args: Namespace) -> None:
 
 @register_task("translation_mask_predict", dataclass=MaskPredictTaskConfig)
 class MaskPredictTask(TranslationLevenshteinTask):
-    """fairseq's ``translation_lev`` with a second set of targets."""
+    """fairseq's ``translation_lev``, which can draw from raw and distilled targets."""
 
     cfg: MaskPredictTaskConfig
 

@@ -34,8 +34,9 @@ class HRTTransformerModel(ConfiguredTransformer):
         Args:
             src_tokens: LongTensor ``[B, S]``.
             views: the training samples.
-            learnt: :meth:`~.sample.SampleView.learnt` of both, if it is known. Otherwise the host
-                waits for the device before the encoder is launched.
+            learnt: the results of :meth:`~.sample.SampleView.learnt` of both, if the caller has
+                them. None: they are computed here, and the host waits for the device before the
+                encoder is launched.
 
         Returns:
             Logits ``[n, V]`` of the n targets that are not padding, row by row, the causal view

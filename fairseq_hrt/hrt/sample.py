@@ -35,7 +35,7 @@ class SampleView(NamedTuple):
     target: Tensor
 
     def learnt(self, pad: int) -> Tensor:
-        """The places of targets that have a loss, in the flattened target: LongTensor ``[n]``. The
+        """Indices into the flattened target of the tokens that have a loss: LongTensor ``[n]``. The
         host waits for the device to count them."""
         return self.target.flatten().ne(pad).nonzero().squeeze(1)
 
@@ -44,8 +44,9 @@ class TrainingViews(NamedTuple):
     """The two samples of each sentence in a training step.
 
     Attributes:
-        causal: AT, or Skip-AT for sentences with a chunk size above 1.
-        parallel: CMLM, or Skip-CMLM.
+        causal: samples of AT (left to right), or of Skip-AT (every K-th token) for sentences with a
+            chunk size K above 1.
+        parallel: samples of CMLM (masked words), or of Skip-CMLM for these sentences.
         chunk_sizes: LongTensor ``[B]``, 1 for AT and CMLM.
     """
 
@@ -79,7 +80,7 @@ def training_views(
     pad: int,
     learn_tail: bool = True,
 ) -> TrainingViews:
-    """The samples of a whole batch (HRT, Table 1), padded.
+    """The training samples of a whole batch (HRT, Table 1), padded.
 
     Args:
         targets: LongTensor ``[B, T]``, right-padded, ``</s>`` included (T = longest N + 1).

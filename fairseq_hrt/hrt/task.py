@@ -67,7 +67,8 @@ class HRTTranslationTask(EngineTranslationTask):
         """Builds the criterion.
 
         Raises:
-            ValueError: the family is not trained with it, or the curriculum's length is unknown.
+            ValueError: this family is not trained with the criterion, or the curriculum's length is
+                unknown.
         """
         criterion = super().build_criterion(cfg)
         self.curriculum_share(0)
@@ -91,7 +92,8 @@ class HRTTranslationTask(EngineTranslationTask):
         return float(min(1.0, update / total) ** power) if power else 1.0
 
     def _curriculum(self) -> Tuple[int, float]:
-        """Its length in updates, and its exponent; an exponent of 0 has no length."""
+        """The curriculum's length in updates, and its exponent; (0, 0) for an exponent of 0, which
+        switches the curriculum off."""
         power = float(self.cfg.hrt_curriculum_power)
         if power == 0:
             return 0, power
@@ -106,8 +108,8 @@ class HRTTranslationTask(EngineTranslationTask):
         return total, power
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """fairseq's iterator; that of the training data stores the curriculum in checkpoints, and
-        takes it from there when a training is resumed."""
+        """fairseq's iterator over batches; that of the training data stores the curriculum in
+        checkpoints, and restores it when a training is resumed."""
         iterator = super().get_batch_iterator(dataset, *args, **kwargs)
         training = self._trained_options is not None and self.datasets.get(self.cfg.train_subset)
         # fairseq may return the iterator of an earlier epoch again.
@@ -123,8 +125,8 @@ class HRTTranslationTask(EngineTranslationTask):
         return iterator
 
     def _resume_curriculum(self, stored: Optional[Sequence[float]]) -> None:
-        """A longer ``--max-update`` does not turn the curriculum back: its length stays, unless
-        ``--hrt-curriculum-steps`` gives another. Any change is logged."""
+        """Takes over the curriculum stored in a checkpoint: its length stays, even with a longer
+        ``--max-update``, unless ``--hrt-curriculum-steps`` gives another. Any change is logged."""
         if stored is None:
             return
         self._begun_with = int(stored[0]), float(stored[1])
@@ -132,8 +134,8 @@ class HRTTranslationTask(EngineTranslationTask):
         length, power = self._curriculum()
         if (length, power) != self._begun_with:
             logger.warning(
-                "the curriculum was begun with --hrt-curriculum-steps %d --hrt-curriculum-power %g,"
-                " which keep it; now they are %d and %g",
+                "the curriculum was begun with --hrt-curriculum-steps %d --hrt-curriculum-power %g;"
+                " now they are %d and %g: give the former to keep it",
                 *self._begun_with,
                 length,
                 power,
@@ -147,7 +149,9 @@ class HRTTranslationTask(EngineTranslationTask):
             )
 
     def add_views(self, sample: Dict[str, Any], update: int, share: float) -> Dict[str, Any]:
-        """Adds the batch's :class:`TrainingViews`, drawn from seed, update and sentence alone."""
+        """Adds the batch's ``views``, a :class:`TrainingViews`. Random choices depend on seed,
+        ``update`` and sentence id alone; ``share`` is the expected share of sentences trained in
+        chunks."""
         if not sample:
             return sample
         views = draw_views(
@@ -166,7 +170,7 @@ class HRTTranslationTask(EngineTranslationTask):
             if update and self._begun_with[1]:
                 # --reset-dataloader, or a checkpoint of an earlier version.
                 logger.warning(
-                    "how long the curriculum was is not known here; from update %d on it is %d"
+                    "the length of the curriculum so far is not known; from update %d on it is %d"
                     " updates long: --hrt-curriculum-steps gives another length",
                     update,
                     self._begun_with[0],

@@ -26,7 +26,8 @@ def draw_views(
         share: the proportion of sentences trained with chunks, p_k.
         decoder: has the chunk sizes to draw from.
         seed: seed of the hashes.
-        raw_probability: of training on the raw target of a sentence that has a distilled one, too.
+        raw_probability: with which a sentence that has a distilled target, too, is trained on the
+            raw one.
     """
     ids, pad = sample["id"], decoder.padding_idx
     targets = drawn_targets(

@@ -1,5 +1,5 @@
-"""Counts of the passes, tokens and operations of parallel decoding, against decoding word by
-word."""
+"""Counts passes, tokens and operations of parallel decoding, and those that decoding word by word
+would need."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from .decoding import JacobiIteration
 
 @dataclass(frozen=True)
 class DecoderSize:
-    """The sizes that determine the cost of a pass.
+    """The sizes of a decoder that determine the cost of a pass.
 
     Attributes:
         layers: decoder layers.
-        width: D.
+        width: D, the width of its layers.
         inner: width of the feed-forward layers.
-        vocabulary: V.
-        recurrent: recurrent cells replace self-attention.
+        vocabulary: V, the number of words.
+        recurrent: whether recurrent cells replace self-attention.
     """
 
     layers: int
@@ -40,15 +40,16 @@ class DecoderSize:
         )
 
     def flops(self, tokens: int, keys: int, source: int) -> int:
-        """Floating-point operations of a pass of ``tokens`` new tokens over ``keys`` target and
-        ``source`` source tokens, without the encoder and :meth:`source_flops`."""
+        """Floating-point operations of a decoder pass over ``tokens`` new tokens that see ``keys``
+        target and ``source`` source tokens; :meth:`source_flops` and the encoder are not
+        included."""
         d, q, k, m = self.width, tokens, keys, source
         before = 4 * d * d * q if self.recurrent else 8 * d * d * q + 4 * d * q * k
         layer = before + 4 * d * d * q + 4 * d * q * m + 4 * d * self.inner * q
         return self.layers * layer + 2 * d * self.vocabulary * q
 
     def source_flops(self, source: int) -> int:
-        """Floating-point operations of the source's keys and values, computed once per sentence."""
+        """Floating-point operations of the source's keys and values, needed once per sentence."""
         return self.layers * 4 * self.width * self.width * source
 
 
@@ -59,10 +60,11 @@ class JacobiStatistics:
     Attributes:
         mode: the mode of decoding.
         sentences: sentences translated.
-        tokens: tokens written, with ``</s>``; as many passes as decoding word by word takes.
-        row_passes: passes, counted once for each sentence in the batch.
-        iterations: with ``--jacobi-known-length`` iterations as the paper counts them, else passes.
-        passes: decoder calls, counted once per batch.
+        tokens: tokens written, with ``</s>``; decoding word by word takes a pass for each.
+        row_passes: passes; one over n sentences counts n times.
+        iterations: with ``--jacobi-known-length`` iterations as the paper counts them, else as many
+            as ``row_passes``.
+        passes: decoder calls; one over a whole batch counts once.
         pushed: tokens fed to the decoder, padding of windows excluded.
         flops: floating-point operations of these passes and of the source's keys and values.
         plain_flops: the same of decoding word by word.
@@ -111,7 +113,8 @@ class JacobiStatistics:
 
     @property
     def iteration_speedup(self) -> float:
-        """Passes of decoding word by word divided by passes made, per sentence."""
+        """The passes that decoding word by word would take, divided by the passes made; both are
+        counted once for each sentence."""
         return self.tokens / max(self.row_passes, 1)
 
     def to_json(self) -> Dict[str, object]:

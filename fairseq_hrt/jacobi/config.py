@@ -1,4 +1,4 @@
-"""Options of the family; those of decoding stand in :mod:`..native.options.values`."""
+"""Options of the family; those of decoding are defined in :mod:`..native.options.values`."""
 
 from dataclasses import dataclass
 
@@ -10,4 +10,4 @@ from ..training.task_options import with_decoding_options
 @with_decoding_options("jacobi")
 @dataclass
 class JacobiTaskConfig(TranslationConfig):
-    """How tokens are guessed and how many at a time."""
+    """Options of ``translation_jacobi``: how tokens are guessed and how many at a time."""

@@ -34,12 +34,12 @@ class JacobiIteration:
 
     Attributes:
         sentence: index into the batch.
-        number: 1 for the first pass.
-        first: number of proved tokens before the pass.
+        number: of the pass, from 1.
+        first: number of tokens that were proved to be those of greedy search before the pass.
         guesses: the q - 1 guesses that were read.
         answers: the q tokens that the model predicted.
         log_probs: their log-probabilities.
-        proved: how many answers were proved, at least 1.
+        proved: how many answers the pass has proved, at least 1.
     """
 
     sentence: int
@@ -59,7 +59,7 @@ class JacobiPlan:
     """The settings of decoding.
 
     Attributes:
-        start: id fed at position 0.
+        start: id of the start symbol, fed at position 0.
         constraints: constraints on each next token.
         window: the mode and its sizes.
         drafter: proposes guesses.
@@ -67,8 +67,9 @@ class JacobiPlan:
             explicit, so that it is not treated as padding.
         temperature: divides the logits.
         rank: function from (log-probability, number of tokens) to a score.
-        known_length: count steps as the paper does: its algorithm needs one more iteration per
-            block to see that nothing changes, this one stops as soon as the last word is proved.
+        known_length: whether to count steps as the paper does. Its algorithm needs one more
+            iteration per block to see that nothing changes; this one stops as soon as the last word
+            is proved.
     """
 
     start: int
@@ -83,7 +84,8 @@ class JacobiPlan:
 
 @dataclass
 class Row:
-    """A sentence being decoded; ``answers`` are predictions kept as guesses, ``size`` is q."""
+    """A sentence being decoded: ``limit`` words at most, the proved ``tokens``, the ``answers`` of
+    the last pass that are kept as guesses, and ``size``, the q tokens of the window."""
 
     sentence: int
     limit: int
@@ -102,22 +104,22 @@ class Row:
 
 
 class Reader(Protocol):
-    """Reads windows: how a model answers, and what it remembers."""
+    """Runs the model over the windows of all rows, and keeps its cache."""
 
     device: torch.device
 
     def read(
         self, rows: List[Row], inputs: List[List[int]]
     ) -> Tuple[List[List[float]], List[List[int]]]:
-        """The most probable word behind each of ``inputs``, equally many in each row, and before
-        it its log-probability."""
+        """The log-probability of the most probable word behind each token of ``inputs``, and that
+        word. All rows have equally many tokens."""
 
     def advance(self, rows: List[Row]) -> List[Row]:
-        """Forgets wrong guesses; returns the rows that are read further."""
+        """Removes wrong guesses from the cache; returns the rows that the next pass reads."""
 
 
 class StepReader:
-    """Reads by an ensemble's cached steps.
+    """A :class:`Reader` that calls an ensemble's decoders, which cache earlier tokens.
 
     Args:
         memories: the encoded batch.
@@ -154,7 +156,7 @@ def jacobi_decode(
     step_hooks: Sequence[StepHook] = (),
     iteration_hooks: Sequence[IterationHook] = (),
 ) -> List[Hypothesis]:
-    """The greedy translation of each sentence.
+    """The greedy translation of each sentence of the batch that ``reader`` was made for.
 
     Raises:
         NumericalError: a probability is NaN.
@@ -204,7 +206,7 @@ def _inputs(rows: List[Row], plan: JacobiPlan) -> List[List[int]]:
 
 
 def _positions(rows: List[Row], width: int, longest: int, device: torch.device) -> Tensor:
-    """Positions of the window: LongTensor ``[q]`` if all rows have as many proved tokens, else
+    """Positions of the window: LongTensor ``[q]`` if all rows have equally many proved tokens, else
     ``[R, q]``."""
     firsts = [len(row.tokens) for row in rows]
     ahead = torch.arange(width, device=device)  # [q]
@@ -242,8 +244,8 @@ def _accept(
     number: int,
     hooks: Sequence[IterationHook],
 ) -> None:
-    """Appends the proved answers: the first, and each one whose preceding guess equals the answer
-    before."""
+    """Appends the proved answers to the row: the first one, and each further one as long as the
+    guess before it equals the answer before it."""
     eos, first = plan.constraints.eos, len(row.tokens)
     # The previous pass's answer for the last place of this window.
     before = row.answers[row.size - 1] if len(row.answers) >= row.size else plan.filler

@@ -13,7 +13,8 @@ from ..native.options.schema import SCHEMA
 
 
 class Drafter:
-    """``previous``: guesses what the model answered in its last pass. Base of the others."""
+    """The draft ``previous``: guesses the model's predictions of its last pass. Base class of the
+    other drafters."""
 
     def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
         """Prepares for a new batch.
@@ -44,8 +45,8 @@ class Drafter:
 
 
 class NGramDrafter(Drafter):
-    """``ngram``: what followed the last two words, or the last one, in this and earlier
-    translations.
+    """The draft ``ngram``: guesses the words that followed the last two words, or the last one, in
+    earlier translations.
 
     Args:
         longest: most guesses remembered for a context.
@@ -80,10 +81,11 @@ class NGramDrafter(Drafter):
 
 
 class SourceDrafter(Drafter):
-    """``source``: copies what follows the last word in the source: names, numbers, addresses.
+    """The draft ``source``: copies what follows the translation's last word in the source, for
+    names, numbers and addresses.
 
     Args:
-        dictionary: shared by both sides.
+        dictionary: shared by both languages.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -109,15 +111,15 @@ class SourceDrafter(Drafter):
 
 
 class ModelDrafter(Drafter):
-    """Guesses the translation of another model. After a correction it finds its place again by the
-    last confirmed words.
+    """Guesses the translation of another model, the draft. After a correction it looks for the last
+    confirmed words in the draft and continues there.
 
     Args:
         translate: takes the arguments of :meth:`begin`, returns the tokens of each sentence,
             ``</s>`` included.
     """
 
-    # How far a correction may have shifted the words that follow it.
+    # By how many words a correction may have shifted the words that follow it.
     SHIFT = 4
 
     def __init__(
@@ -143,8 +145,8 @@ class ModelDrafter(Drafter):
         return draft[expected : expected + count] or answers[:count]
 
     def _realign(self, draft: List[int], tokens: List[int], expected: int) -> int:
-        """The place near ``expected`` before which the draft has the last confirmed words (up to
-        3); else ``expected``, as if one word had been replaced by another."""
+        """The place in the draft, near ``expected``, that follows the last confirmed words (up to
+        3); ``expected`` if there is none, as if one word had been replaced by another."""
         best, closest = expected, (0, 0)
         for place in range(
             max(expected - self.SHIFT, 1), min(expected + self.SHIFT, len(draft)) + 1
@@ -167,10 +169,10 @@ def load_draft_model(
 
     Args:
         path: checkpoint.
-        family: one of MODEL_DRAFTS.
-        beside: configuration of the task that checks the drafts, for data folder and languages.
+        family: the family that ``--jacobi-draft`` names, one of MODEL_DRAFTS.
+        beside: configuration of the task that checks the drafts; gives data folder and languages.
         source, target: dictionaries of the model that checks.
-        options: for the draft's task: a Python dictionary as text.
+        options: replace options of the draft's task: a Python dictionary as text.
 
     Returns:
         (task, models).
@@ -185,7 +187,7 @@ def load_draft_model(
         if config._name != f"translation_{family}":
             raise ValueError(
                 f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs"
-                f" to the task {config._name}"
+                f" to the task {config._name}; give one of translation_{family}"
             )
         unknown = [name for name in overrides if name not in config]
         if unknown:

@@ -39,7 +39,7 @@ class JacobiGenerator(EngineGenerator):
         iteration_hooks: called with every :class:`JacobiIteration`.
 
     Raises:
-        ValueError: options that greedy search cannot have.
+        ValueError: options that greedy search does not support.
     """
 
     family = "jacobi"
@@ -103,7 +103,8 @@ class JacobiGenerator(EngineGenerator):
         self.ensemble.reserve_positions(int(limits.max()) + 1)
         greedy = self.search_plan(start, self.rules(limits, prefix=prefix))
         if options.jacobi_known_length:
-            # The paper assumes that the length is known: the search that finds it is not counted.
+            # The paper assumes that the length is known: the search that finds it here is not
+            # counted.
             counted, before = replace(self.counters), self._now()
             known = self._greedy(memories, source, greedy)
             limits = limits.new_tensor([len(best[0].tokens) - 1 for best in known])
@@ -157,7 +158,8 @@ class JacobiGenerator(EngineGenerator):
     def _greedy(
         self, memories: List[Memory], source: Optional[EncodedSource], plan: SearchPlan
     ) -> List[List[Hypothesis]]:
-        """The ordinary search, of a batch that was encoded in one of two ways."""
+        """Ordinary greedy search in the batch that was encoded as ``source`` or, if that is None,
+        as ``memories``."""
         if source is None:
             return search(self.ensemble, memories, plan, hooks=self.step_hooks)
         return self.static_search.search(source, len(plan.constraints.limits), plan)
@@ -169,8 +171,8 @@ class JacobiGenerator(EngineGenerator):
         plan: JacobiPlan,
         passes: List[JacobiIteration],
     ) -> List[Hypothesis]:
-        """Decodes a batch and appends its passes to ``passes``. With a window of 1 it is the
-        ordinary greedy search, which is faster."""
+        """Decodes a batch and appends its passes to ``passes``. A window of 1 uses the ordinary
+        greedy search, which is faster."""
         if plan.window.mode == "frontier" and plan.window.width == 1 and not self.iteration_hooks:
             greedy = self.search_plan(plan.start, plan.constraints)
             found = [best[0] for best in self._greedy(memories, source, greedy)]

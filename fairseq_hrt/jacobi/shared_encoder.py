@@ -45,10 +45,11 @@ def same_encoder(
 
 
 class DraftEnsemble(EngineEnsemble):
-    """The engine of a draft model that can reuse the output of an equal encoder.
+    """The ensemble of a draft model, which can reuse the output of an equal encoder.
 
     Attributes:
-        lent: the batch as the other model encoded it; None: the draft encodes it itself.
+        lent: the batch as encoded by the model that checks; None: the draft model encodes it
+            itself.
     """
 
     lent: Optional[Memory] = None

@@ -18,7 +18,7 @@ WIDEST = 16
 
 
 class StaticReader:
-    """A :class:`.decoding.Reader` of one model.
+    """A :class:`.decoding.Reader` of one model, by computations of fixed shapes.
 
     Args:
         source: the encoded batch.
@@ -57,17 +57,18 @@ class StaticReader:
         return scores.tolist(), answers.tolist()
 
     def advance(self, rows: List[Row]) -> List[Row]:
-        # The next window begins with the slot where its row stands.
+        # The next window is written to the cache from the last proved word on: no need to clear it.
         return rows
 
 
 class _Windows:
-    """Buffers for windows of q tokens.
+    """Buffers for windows of q tokens, and the recorded function that reads them.
 
     Attributes:
-        inputs: LongTensor ``[B, 1 + q]``, of each row the slot of its window and the tokens.
+        inputs: LongTensor ``[B, 1 + q]``: for each row the place in the cache where its window
+            begins, then the window's tokens.
         limits: LongTensor ``[B]``, the most words of each sentence.
-        decoder: what an earlier batch has left in its cache is to be cleared.
+        decoder: its cache must be cleared before a new batch.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from .shared_encoder import DraftEnsemble, lender
 
 @register_task("translation_jacobi", dataclass=JacobiTaskConfig)
 class JacobiTranslationTask(EngineTranslationTask):
-    """Lossless parallel decoding."""
+    """Decodes any autoregressive checkpoint in fewer passes, with the results of greedy search."""
 
     cfg: JacobiTaskConfig
     family = "jacobi"
@@ -76,7 +76,9 @@ class JacobiTranslationTask(EngineTranslationTask):
     def translate_with(
         self, generator: EngineGenerator, models: Sequence[FairseqEncoderDecoderModel]
     ) -> Callable[[Dict[str, Tensor], Sequence[Memory]], List[List[int]]]:
-        """A function that translates batches with a draft model; ``models`` check its words."""
+        """A function that translates batches with the draft model of ``generator``. It reuses the
+        encoder output of the first of ``models``, which check the draft, that has an equal
+        encoder."""
         drafting = generator.models
         engines: Optional[DraftEnsemble] = None
         equal: Optional[int] = None

@@ -1,7 +1,7 @@
 """The number of tokens that a pass reads and checks: the paper's modes, and the sliding frontier.
 
-A row has n proved tokens. A pass reads a window of q tokens, the last proved token and q - 1
-guesses behind it, and predicts the next token after each of them.
+A row is a sentence with n proved tokens. A pass reads a window of q tokens, the last proved token
+and q - 1 guesses behind it, and predicts the next token after each of them.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class WindowPlan:
 
     Attributes:
         mode: see ``--jacobi-mode``.
-        block: b of pgj and hgj.
-        width: w of the frontier.
-        prefix: m of hgj, after which it decodes word by word; None: never.
+        block: b, the block size of the modes pgj and hgj.
+        width: w, the window of the mode frontier.
+        prefix: m, the number of tokens after which hgj decodes word by word; None: never.
     """
 
     mode: str
@@ -42,6 +42,6 @@ class WindowPlan:
         return min(self.block - proved % self.block, left)
 
     def keeps_answers(self, proved: int) -> bool:
-        """Whether predictions behind the first wrong guess become the next guesses; a new block
-        begins with fillers instead."""
+        """Whether the predictions behind a wrong guess become the next guesses, once ``proved``
+        tokens are proved; a new block begins with fillers instead."""
         return self.mode in ("frontier", "pj") or proved % self.block != 0

@@ -1,4 +1,4 @@
-"""Argument checks and masks of all dynamic programs."""
+"""Checks of arguments, and masks, for all dynamic programs."""
 
 import functools
 from contextlib import contextmanager
@@ -12,8 +12,8 @@ _BROKEN = "the model's weights are broken or overflow in half precision"
 
 
 class PostponedChecks:
-    """Checks whose answers the host reads later, with other values, see
-    :func:`postponed_checks`."""
+    """Checks of tensors on a device, whose results the host reads later together with other values;
+    see :func:`postponed_checks`."""
 
     def __init__(self) -> None:
         self._found: List[Tuple[Tensor, Callable[[], None]]] = []
@@ -22,7 +22,7 @@ class PostponedChecks:
         self._found.append((suspicious, explain))
 
     def suspicious(self, device: torch.device) -> Tensor:
-        """Whether any check looks wrong: BoolTensor ``[]``."""
+        """Whether any check seems to fail: BoolTensor ``[]``."""
         flags = [flag for flag, _ in self._found] or [torch.zeros((), device=device).bool()]
         return torch.stack(flags).any()
 

@@ -62,8 +62,8 @@ def ctc_best_alignment(
 def _best_states(
     emitted: Tensor, skips: Tensor, lengths: Tensor, target_lengths: Tensor
 ) -> Tuple[Tensor, Tensor]:
-    """What the kernel in ``fused/ctc.py`` finds; where a path ends is repeated behind its last
-    position."""
+    """The result of :func:`.fused.ctc.best_states`, except that a path's last state is repeated
+    behind its last position."""
     (batch, positions, states), lowest = emitted.shape, float("-inf")
     state = torch.arange(states, device=emitted.device)
     best = torch.where(state < 2, emitted[:, 0], lowest)  # [B, 2n + 1]

@@ -56,7 +56,7 @@ def dag_log_likelihood(
 
 
 def _fuses(match: Tensor, links: Tensor) -> bool:
-    """Whether kernels run where these lie, in their precision."""
+    """Whether Triton's kernels run on the device of these tensors, in their precision."""
     narrow = match.dtype.itemsize <= 4 and links.dtype.itemsize <= 4
     return narrow and fused.available(match.device)
 
@@ -97,7 +97,7 @@ def forward_backward(
     *,
     gradients: bool = True,
 ) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
-    """Likelihood and its gradients.
+    """The log-likelihood and its gradients.
 
     Args:
         match, links, target_lengths, vertex_lengths: see :func:`dag_log_likelihood`.
@@ -218,7 +218,7 @@ def _scaled(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths
 
 
 def _log(values: Tensor) -> Tensor:
-    """log, finite for 0."""
+    """The logarithm, finite for 0."""
     return values.clamp(min=1e-320).log()
 
 

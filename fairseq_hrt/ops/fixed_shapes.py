@@ -1,5 +1,5 @@
-"""The searches of graphs in fixed shapes, for CUDA graphs: nothing is read by the host, no shape
-depends on a value, and few kernels are launched."""
+"""Searches of paths in fixed shapes, for CUDA graphs: the host reads nothing, no shape depends on a
+value, and few kernels are launched."""
 
 from typing import NamedTuple, Optional, Tuple
 
@@ -31,8 +31,8 @@ def follow_pointers(pointers: Tensor, start: Tensor, count: int) -> Tensor:
 
 
 def between_words(probabilities: Tensor, tokens: Tensor, chances: Tensor) -> Tensor:
-    """:func:`.without_repeats` by products of matrices: P(v | u) ``[B, L, L]`` between different
-    words.
+    """The result of :func:`.without_repeats` by products of matrices: P(v | u) ``[B, L, L]``
+    between different words.
 
     (I - M)^(-1) D = … (I + M^4) (I + M^2) (I + M) D: M is strictly triangular, so that log2(L)
     factors are all, and nothing is negative, so that nothing cancels.
@@ -79,7 +79,7 @@ def fixed_viterbi(
     allowed: Tensor,
     powers: Tensor,
 ) -> FixedPaths:
-    """:func:`.joint_viterbi`, one or two kernels for each length.
+    """The search of :func:`.joint_viterbi`, by one or two kernels for each length.
 
     Args:
         links: ``[B, L, L]``.
@@ -88,7 +88,7 @@ def fixed_viterbi(
         interior: ``[B, L]``, 0 for the vertices between the first and the last one, -inf for
             others.
         allowed: ``[B, K]``, 0 for the numbers of inner vertices that a path may have, -inf for
-            others; K is their maximum.
+            others; K is the largest of these numbers.
         powers: ``[K]``, k ** beta, finite.
     """
     batch, size = interior.shape

@@ -85,7 +85,7 @@ class _Passing(torch.autograd.Function):
 
 
 def _solve(system: Tensor, right: Tensor, *, upper: bool) -> Tensor:
-    """``[B, L, L]`` and ``[B, L, 1]`` → ``[B, L]``."""
+    """Solves the systems ``[B, L, L]`` for the right sides ``[B, L, 1]``: ``[B, L]``."""
     return torch.linalg.solve_triangular(system, right, upper=upper, unitriangular=True).squeeze(2)
 
 
@@ -105,7 +105,7 @@ def fuzzy_alignment(
         links: ``[B, L, L]``, log P(v | u).
         targets: LongTensor ``[B, T]``, with ``<s>`` and ``</s>``.
         target_lengths, vertex_lengths: LongTensors ``[B]``.
-        order: n.
+        order: the n-grams' n.
 
     Raises:
         ValueError: wrong shapes or lengths, NaN, or an order below 1.

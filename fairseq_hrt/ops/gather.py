@@ -25,7 +25,8 @@ def gather_log_probs(
     bias: Optional[Tensor] = None,
     chunk: int = CHUNK,
 ) -> Tensor:
-    """match[b, i, v] = log softmax(features[b, v] W^T + bias)[targets[b, i]].
+    """The log-probability of each target token at each vertex:
+    match[b, i, v] = log softmax(features[b, v] W^T + bias)[targets[b, i]].
 
     Logits are computed for a chunk of vertices at a time and normalised a few rows at a time,
     within the processor's cache. Those of small batches (up to KEPT numbers) are kept for the
@@ -77,8 +78,8 @@ def gather_with_largest(
     bias: Optional[Tensor] = None,
     chunk: Optional[int] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """:func:`gather_log_probs` ``[B, T, L]`` and the log-probability of each vertex's best token,
-    ``[B, L]``; the two are equal exactly where a target is the best token.
+    """The result of :func:`gather_log_probs` ``[B, T, L]`` and the log-probability of each vertex's
+    best token, ``[B, L]``; the two are equal exactly where a target is the best token.
     """
     dtype = _product_type(features, weight)
     if _fuses(features, dtype):

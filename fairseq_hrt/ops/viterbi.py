@@ -17,7 +17,7 @@ class ViterbiPath(NamedTuple):
         paths: LongTensor ``[B, K + 2]``, its vertices, both ends included, then -1; only -1 if
             there is no path.
         scores: ``[B]``, sum of its links and of all vertex scores but the last vertex's.
-        ranks: ``[B]``, scores / k ** beta, which k, the number of interior vertices, maximises.
+        ranks: ``[B]``, scores / k ** beta for the number k of interior vertices that maximises it.
     """
 
     paths: Tensor
@@ -25,10 +25,10 @@ class ViterbiPath(NamedTuple):
     ranks: Tensor
 
 
-#: From this many additions for each edge into a vertex (K * L) pruning pays on a CPU. It costs
-#: steps for each vertex of each sentence, too many launches for a GPU.
+#: From this many states (K * L) on, pruning pays on a CPU. It takes a step for each vertex of each
+#: sentence, too many launches for a GPU.
 _MANY = 1 << 15
-#: Bounds that are computed for a sentence, at most; each takes a pass over all links.
+#: The most bounds that are computed for a sentence; each takes a pass over all links.
 _ROUNDS = 16
 
 
@@ -138,8 +138,9 @@ class _Promise:
             earns = (self.short.earns + self.long.earns) / 2
 
     def keep(self, best: Tensor, number: int) -> None:
-        """Sets states (``number``, v) that no better path can pass to -inf, in place, in ``best``
-        ``[L]``, the scores up to each v (padding is allowed)."""
+        """Sets to -inf, in place, those of ``best`` ``[L]`` through which no better path can pass.
+        These are the best scores with which each vertex is inner vertex ``number``; padding is
+        allowed."""
         if number > self.limit:
             best.fill_(float("-inf"))
         for bound, least in zip(self.bounds, self.least):

@@ -214,8 +214,8 @@ def test_an_extended_training_keeps_its_curriculum(command, toy_data, tmp_path):
         )
     own, log = shares("--max-update", "7", "--hrt-curriculum-steps", "14")
     assert 0.2 < own[0] < 0.7 and (
-        "was begun with --hrt-curriculum-steps 4 --hrt-curriculum-power 1, which keep it; now they"
-        " are 14 and 1" in log
+        "was begun with --hrt-curriculum-steps 4 --hrt-curriculum-power 1; now they are 14 and 1"
+        in log
     )
     # fairseq does not read the length then, and the log names the new one.
     own, log = shares("--max-update", "16", "--reset-dataloader")

@@ -1,8 +1,8 @@
 """Kernels that do a larger part of a decoding step at once, for the few rows of a step on a GPU.
 
-Each function has a reference of the same name in its module, written with PyTorch's own functions:
-the oracle of its tests, and what computes where :func:`available` is false. No function reads the
-device, so all of them can be captured in a CUDA graph once they have run; positions are tensors.
+Each function has a reference (``…_reference``) in its module, written with PyTorch's own functions.
+Tests compare with it, and it runs where :func:`available` is false. No function reads the device,
+so all of them can be captured in a CUDA graph once they have run; positions are tensors.
 Within :func:`.support.constant_parameters` kernels start early.
 """
 

@@ -21,9 +21,9 @@ from .support import (
     usable,
 )
 
-# New tokens of a row that one product on tensor cores holds.
+# The most new tokens of a row that one product on tensor cores holds.
 MOST_TOKENS = TILE
-# Numbers of a head for which the kernels have registers.
+# The most numbers of a head for which the kernels have registers.
 WIDEST_HEAD = 128
 
 
@@ -40,8 +40,8 @@ def block_reference(
     relative: Optional[Tensor] = None,
     stride: int = 1,
 ) -> Tensor:
-    """What :func:`attention_block` computes, by PyTorch's own functions: over the whole capacity,
-    without reading the device."""
+    """The reference of :func:`attention_block`, by PyTorch's own functions: over the whole
+    capacity, without reading the device."""
     rows, count, _ = qkv.shape
     capacity, width = cache_k.shape[1:]  # C, d
     parts = qkv.view(rows, count, 3, heads, width).permute(2, 0, 3, 1, 4)  # [3, R, H, q, d]
@@ -85,7 +85,7 @@ def attention_block(
     stride: int = 1,
     out: Optional[Tensor] = None,
 ) -> Tensor:
-    """Self-attention of q new tokens a row to the cache and to each other, in one kernel.
+    """Self-attention of q new tokens per row to the cache and to each other, in one kernel.
 
     Keys and values of the new tokens are written into slots ``position`` to ``position + q - 1``;
     what would lie behind the capacity is not written.
@@ -97,10 +97,10 @@ def attention_block(
         heads: H.
         scale: of the queries.
         causal: a new token sees the new tokens up to itself; False: all new tokens.
-        visible: BoolTensor ``[q, C]`` or ``[R, q, C]``, the slots that a new token may see besides;
-            each must be allowed to see at least one. None: all.
+        visible: BoolTensor ``[q, C]`` or ``[R, q, C]``, the slots that each new token may see if
+            ``causal`` allows it, too; it must see at least one. None: all.
         relative: ``[2w + 1, d]``, see :func:`..relative_positions.relative_index`, or None.
-        stride: distance of the tokens of two neighbouring slots.
+        stride: distance of the positions of tokens in neighbouring slots.
         out: ``[R, q, D]``, contiguous, to be written. None: a new tensor.
 
     Returns:
@@ -158,7 +158,7 @@ def cross_reference(
     bias: Optional[Tensor] = None,
     lengths: Optional[Tensor] = None,
 ) -> Tensor:
-    """What :func:`cross_attention` computes, by PyTorch's own functions."""
+    """The reference of :func:`cross_attention`, by PyTorch's own functions."""
     source, width = keys.shape[1:]  # S, d
     batch = keys.size(0) // heads
     wide = torch.promote_types(queries.dtype, torch.float32)
@@ -238,7 +238,7 @@ def cross_attention(
 def _check(
     qkv: Tensor, cache_k: Tensor, cache_v: Tensor, heads: int, relative: Optional[Tensor]
 ) -> tuple[int, int]:
-    """(R, q), after a check of all shapes."""
+    """Checks all shapes; returns (R, q)."""
     if qkv.dim() != 3 or qkv.size(2) != 3 * heads * cache_k.size(2):
         raise ValueError(
             f"qkv {tuple(qkv.shape)} does not fit {heads} heads of {cache_k.size(2)} numbers; give"

@@ -36,7 +36,7 @@ def one_token(
     BLOCK_D: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """A head of a row with one new token."""
+    """One head of one row: self-attention of the new token, whose key and value enter the cache."""
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     program = tl.program_id(0)
@@ -103,7 +103,8 @@ def relative_scores(
     BLOCK_M: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    """q r of each of ``COUNT`` queries in slots ``own``, ``own + 1``, … for keys in ``slot``."""
+    """The relative scores q r of ``COUNT`` queries in slots ``own``, ``own + 1``, … for keys in
+    ``slot``."""
     channel = tl.arange(0, BLOCK_D)
     inside = channel < width
     asking = tl.arange(0, BLOCK_M)
@@ -123,8 +124,8 @@ def relative_scores(
 
 @triton.jit
 def seen_slots(visible, row, visible_stride, asking, slot, real, capacity):
-    """What the table allows: ``[BLOCK_M, len(slot)]``; everything for queries that pad the
-    block."""
+    """The slots that the table ``visible`` lets each query see: ``[BLOCK_M, len(slot)]``; all of
+    them for queries that only pad the block."""
     table = visible + row.to(tl.int64) * visible_stride + asking[:, None] * capacity
     mask = real[:, None] & (slot < capacity)[None, :]
     return tl.load(table + slot[None, :], mask=mask, other=1) != 0
@@ -154,7 +155,7 @@ def some_tokens(
     BLOCK_D: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """A head of a row with ``COUNT`` new tokens, at most ``BLOCK_M``."""
+    """One head of one row with ``COUNT`` new tokens, at most ``BLOCK_M``; see :func:`one_token`."""
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     program = tl.program_id(0)
@@ -248,7 +249,7 @@ def one_query(
     BLOCK_D: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """A head of a query that asks for the encoded source of its sentence."""
+    """One head of a query's attention to the encoded source of its sentence."""
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     program = tl.program_id(0)

@@ -23,9 +23,11 @@ from .support import (
     usable,
 )
 
-# Rows and inner width for which the kernels are made; PyTorch's product is as fast for more.
+# The most rows, and the largest inner width, for which the kernels are made; PyTorch's product is
+# as fast for more.
 MOST_ROWS, WIDEST = TILE, 4096
-# Rows for which elementwise products are faster than tensor cores, and rows of a program of these.
+# Up to FEW rows elementwise products are faster than tensor cores; ROWS are those of a program on
+# tensor cores.
 FEW, ROWS = 2, 8
 ACTIVATIONS = (None, "relu", "gelu")
 
@@ -40,7 +42,7 @@ def linear_reference(
     residual: Optional[Tensor] = None,
     residual_norm: Optional[Norm] = None,
 ) -> Tensor:
-    """What :func:`fused_linear` computes, by PyTorch's own functions."""
+    """The reference of :func:`fused_linear`, by PyTorch's own functions."""
     if norm is not None:
         x = torch.layer_norm(x, x.shape[-1:], *norm)
     out = F.linear(x, weight, bias)  # [M, N]
@@ -78,8 +80,8 @@ def fused_linear(
         bias: ``[N]`` or None.
         norm: (gamma ``[K]``, beta ``[K]``, eps) of the layer normalisation of ``x``, or None.
         activation: "relu", "gelu" (exact) or None.
-        residual: ``[M, N]``, added last; with post-norm before it was normalised, see
-            ``residual_norm``.
+        residual: ``[M, N]``, added last; with post-norm, not normalised yet (see
+            ``residual_norm``).
         residual_norm: (gamma ``[N]``, beta ``[N]``, eps) of the normalisation of ``residual``.
         out: ``[M, N]``, contiguous, to be written; may be ``residual`` only without
             ``residual_norm``, and never ``x``. None: a new tensor.
@@ -172,13 +174,13 @@ def _launch_some(
 
 
 def _split(width: int, itemsize: int, memory: int) -> tuple[int, int, bool]:
-    """Warps, the part of the inner dimension that each multiplies at once, and whether that is all
-    of it.
+    """(warps, inner numbers that each warp multiplies at once, whether all warps together cover the
+    whole inner dimension).
 
     Args:
         width: K.
         itemsize: bytes of a number.
-        memory: bytes of shared memory, where both operands lie, and twice where a loop fetches the
+        memory: bytes of shared memory, which holds both operands; twice, where a loop fetches the
             next ones meanwhile.
     """
     if itemsize == 2:

@@ -23,22 +23,22 @@ def activate(value, ACTIVATION: tl.constexpr):
 
 @triton.jit
 def let_next_start(EARLY: tl.constexpr):
-    """With ``EARLY`` the kernel behind may start, and read what no kernel writes."""
+    """With ``EARLY`` the next kernel may start now, and read what no kernel writes."""
     if EARLY:
         gdc_launch_dependents()
 
 
 @triton.jit
 def wait_for_previous(EARLY: tl.constexpr):
-    """With ``EARLY`` waits until the kernel ahead has ended and what it wrote can be read."""
+    """With ``EARLY`` waits until the previous kernel has ended and what it wrote can be read."""
     if EARLY:
         gdc_wait()
 
 
 @triton.jit
 def moments(x, inside, width, eps):
-    """Mean and inverse deviation ``[M]`` of rows ``x`` ``[M, K]``, of which ``inside`` ``[K]`` is
-    real."""
+    """Mean and inverse deviation ``[M]`` of rows ``x`` ``[M, K]``, whose columns are real where
+    ``inside`` ``[K]`` is True."""
     exact = x.to(tl.float32)
     mean = tl.sum(exact, 1) / width
     centred = tl.where(inside[None, :], exact - mean[:, None], 0.0)
@@ -47,7 +47,7 @@ def moments(x, inside, width, eps):
 
 @triton.jit
 def normalise(x, gamma, beta, inside, width, eps):
-    """Layer normalisation of rows ``[M, K]``, rounded as the output of a norm of its own would
+    """Layer normalisation of rows ``[M, K]``, rounded as the output of a separate kernel would
     be."""
     mean, inverse = moments(x, inside, width, eps)
     exact = (x.to(tl.float32) - mean[:, None]) * inverse[:, None]
@@ -133,7 +133,7 @@ def few_rows(
 ):
     """Up to ``BLOCK_M`` rows times ``BLOCK_N`` rows of the weight, by elementwise products.
 
-    With ``EARLY`` the parameters are read while the kernel ahead is still running.
+    With ``EARLY`` the parameters are read while the previous kernel is still running.
     """
     let_next_start(EARLY)
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)

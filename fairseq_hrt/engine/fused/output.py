@@ -25,7 +25,7 @@ from .support import (
     usable,
 )
 
-# Rows for which one program reads its part of the weight only once.
+# The most rows for which one program reads its part of the weight only once.
 MOST_ROWS = 2 * TILE
 # Words of a program: with 32,768 words two programs for each of an H100's 132 processors.
 BLOCK_V = 128
@@ -45,7 +45,8 @@ def choose_reference(
     forbid_eos: Tensor,
     only_eos: Tensor,
 ) -> Tuple[Tensor, Tensor]:
-    """What :func:`choose` computes, by PyTorch's own functions and without reading the device."""
+    """The reference of :func:`choose`, by PyTorch's own functions and without reading the
+    device."""
     if norm is not None:
         x = torch.layer_norm(x, x.shape[-1:], *norm)
     logits = F.linear(x, weight, bias)  # [M, V]
@@ -81,10 +82,10 @@ def choose(
 ) -> Tuple[Tensor, Tensor]:
     """The most probable allowed token of each row, with its log-probability, in two kernels.
 
-    The softmax is that of all tokens; what is allowed is that of :class:`..constraints.Constraints`
+    The softmax is over all tokens. Tokens are allowed as by :class:`..constraints.Constraints`
     without prefix and n-gram blocking: padding never, ``<unk>`` with a penalty. Of equally probable
-    tokens the first is chosen. Logits are rounded to the type of ``x``, as a matrix product's
-    are, before the temperature and again behind it; sums are taken in float32.
+    tokens the first is chosen. Logits are rounded to the type of ``x``, as those of a matrix
+    product are, before the temperature and again behind it; sums are taken in float32.
 
     Args:
         x: ``[M, D]``; rows may have any distance.
@@ -168,7 +169,7 @@ def embed_reference(
     norm: Optional[Norm] = None,
     zero: Optional[int] = None,
 ) -> Tensor:
-    """What :func:`embed` computes, by PyTorch's own functions."""
+    """The reference of :func:`embed`, by PyTorch's own functions."""
     x = torch.embedding(table, token)  # [M, D]
     if zero is not None:
         x = x.masked_fill(token.eq(zero).unsqueeze(1), 0.0)

@@ -111,7 +111,7 @@ def choose_of_blocks(
     BLOCK: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """The choice of a row among the choices of all blocks."""
+    """Chooses the token of a row among those that were best in each block."""
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     row = tl.program_id(0)

@@ -16,9 +16,9 @@ from .support import early, on_device, power_of_two, usable
 # {word: subtracted from its log-probability}, or pairs of these; infinity forbids it.
 Penalties = Union[Mapping[int, float], Sequence[Tuple[int, float]]]
 
-# Words with a penalty; each is compared with every block of words.
+# The most words with a penalty; each is compared with every block of words.
 MOST_PENALTIES = 16
-# Continuations of a sentence, and its rows.
+# The most continuations of a sentence, and the most rows.
 MOST_FOUND = 32
 # Programs that keep a GPU busy: an H100 has 132 processors.
 BUSY = 256
@@ -42,7 +42,7 @@ def best_words_reference(
     only_eos: Optional[Tensor] = None,
     forced: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """What :func:`best_words` computes, by PyTorch's own functions."""
+    """The reference of :func:`best_words`, by PyTorch's own functions."""
     if temperature != 1.0:
         logits = logits / temperature
     log_probs = log_softmax(logits)  # [M, V]
@@ -85,8 +85,8 @@ def best_words(
         eos: id of ``</s>``, for the following two.
         forbid_eos: BoolTensor ``[M]``, rows that must not choose ``</s>``.
         only_eos: BoolTensor ``[M]``, rows whose choice is ``</s>``, whatever ``forbid_eos`` is.
-        forced: LongTensor ``[M]``, the word that a row has to choose; negative: none.
-            ``only_eos`` precedes it. What has to be chosen has no penalty.
+        forced: LongTensor ``[M]``, the word that a row has to choose; negative: none. ``only_eos``
+            takes precedence. A word that has to be chosen has no penalty.
 
     Returns:
         log_prob: float32 ``[M]`` (float64 for float64 logits); NaN if any logit of the row is NaN.
@@ -155,8 +155,8 @@ def best_continuations_reference(
     forbid_eos: Optional[Tensor] = None,
     only_eos: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """What :func:`best_continuations` computes, by PyTorch's own functions; of equal scores in any
-    order."""
+    """The reference of :func:`best_continuations`, by PyTorch's own functions; equal scores may be
+    in any order."""
     if temperature != 1.0:
         logits = logits / temperature
     vocabulary = logits.size(1)
@@ -310,7 +310,7 @@ def _runs(pairs: Sequence[Tuple[int, float]]) -> List[Tuple[int, int, float]]:
 
 
 def _flags(rows: int, **flags: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
-    """The flags as the kernels read them."""
+    """Checks the flags; returns them as bytes, which the kernels read."""
     _check_flags(rows, **{name: flag for name, flag in flags.items() if flag is not None})
     return tuple(
         None if flag is None else flag.contiguous().view(torch.uint8) for flag in flags.values()

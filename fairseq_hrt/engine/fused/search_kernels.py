@@ -239,8 +239,8 @@ def top_of_sentence(
     HALF: tl.constexpr,
     LEAST: tl.constexpr,
 ):
-    """The continuations of a sentence among those of the parts of its rows, and its special
-    words."""
+    """The best continuations of a sentence: merges the candidates of all parts of its rows, and its
+    special words."""
     sentence = tl.program_id(0)
     beam = tl.arange(0, ROWS)
     real = beam < BEAMS

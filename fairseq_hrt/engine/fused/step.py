@@ -20,7 +20,7 @@ def close_step_reference(
     done: Tensor,
     eos: int,
 ) -> None:
-    """What :func:`close_step` does, by PyTorch's own functions."""
+    """The reference of :func:`close_step`, by PyTorch's own functions."""
     tokens.copy_(words)
     numbers.index_copy_(0, done, best[None])
     ids.index_copy_(0, done, words[None])
@@ -39,14 +39,14 @@ def close_step(
     done: Tensor,
     eos: int,
 ) -> None:
-    """Books the choice of z words in each of B rows, in one kernel.
+    """Records the choice of z words in each of B rows, in one kernel.
 
     Args:
         best, words: log-probabilities and words chosen, ``[B, z]``.
         tokens: LongTensor ``[B, z]``, is set to ``words``.
         numbers, ids: the log, ``[steps, B, z]``; line ``done`` is set.
         is_open: BoolTensor ``[B]``; rows that chose ``eos`` are closed.
-        done: LongTensor ``[1]``, is counted up.
+        done: LongTensor ``[1]``, the number of steps so far, is raised by 1.
     """
     buffers = (best, words, tokens, numbers, ids, is_open, done)
     if not usable(best, numbers) or not all(part.is_contiguous() for part in buffers):

@@ -11,7 +11,8 @@ def close_rows(
     best, words, tokens, numbers, ids, is_open, done, rows, eos,
     COUNT: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """One program: it counts ``done`` up when nobody reads it any more."""
+    """The work of :func:`.step.close_step` in one program, which raises ``done`` after all of its
+    threads have read it."""
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     step = tl.load(done)

@@ -22,7 +22,7 @@ _constant: ContextVar[bool] = ContextVar("parameters_are_constant", default=Fals
 
 
 def available(device: torch.device) -> bool:
-    """Whether the fused kernels run on ``device``: as those of the losses, or in Triton's
+    """Whether the fused kernels run on ``device``: wherever those of the losses do, and in Triton's
     interpreter, which ``TRITON_INTERPRET=1`` chooses."""
     return runs(device) or os.environ.get("TRITON_INTERPRET") == "1"
 
@@ -47,10 +47,12 @@ def on_device(x: Tensor) -> AbstractContextManager[object]:
 
 @contextmanager
 def constant_parameters() -> Iterator[None]:
-    """Within, nothing writes weights, biases and norms: on GPUs of capability 9.0 or more a kernel
-    may start, and read them, before the kernel ahead of it has ended.
+    """Promises that nothing writes weights, biases and norms within the context: on GPUs of
+    capability 9.0 or more a kernel may then start, and read them, before the previous kernel has
+    ended.
 
-    Kernels are compiled anew for this. What is recorded in a CUDA graph has to run within first.
+    Kernels are compiled anew for this. What is to be recorded in a CUDA graph has to run within the
+    context once before.
     """
     before = _constant.set(True)
     try:
@@ -60,8 +62,8 @@ def constant_parameters() -> Iterator[None]:
 
 
 def early(x: Tensor) -> Dict[str, Any]:
-    """Options of a launch, by :func:`constant_parameters`: EARLY, and where it is true what Triton
-    needs to start the kernel early."""
+    """Launch options of a kernel: EARLY, which is true within :func:`constant_parameters`, and with
+    it what Triton needs to start the kernel early."""
     if _constant.get() and x.is_cuda and _starts_early(x.device):
         return {"EARLY": True, "launch_pdl": True}
     return {"EARLY": False}
@@ -124,7 +126,7 @@ def require_contiguous(**tensors: Optional[Tensor]) -> None:
     """Refuses tensors with gaps, whose addresses the kernels would get wrong.
 
     Raises:
-        ValueError: naming the first of them.
+        ValueError: a tensor is not contiguous; the message names the first of them.
     """
     for name, tensor in tensors.items():
         if tensor is not None and not tensor.is_contiguous():
@@ -142,7 +144,7 @@ def stride_of(position: Tensor, rows: int) -> int:
     """0 if the one number of ``position`` holds for all rows, 1 if each row has its own.
 
     Raises:
-        ValueError: it has neither one number nor ``rows`` of them, or is not of int64.
+        ValueError: ``position`` has neither one number nor ``rows`` of them, or is not of int64.
     """
     if position.dtype != torch.int64 or position.shape not in ((1,), (rows,)):
         raise ValueError(

@@ -1,7 +1,7 @@
 """Triton kernels of the losses for CUDA devices, and whether such kernels run at all.
 
-PyTorch's programs beside them are the reference, and run on all other devices. PyTorch's CUDA
-wheels contain Triton. Nothing here imports it before a CUDA device is used.
+The functions in PyTorch of :mod:`fairseq_hrt.ops` are the reference, and run on all other devices.
+PyTorch's CUDA wheels contain Triton. Nothing here imports it before a CUDA device is used.
 """
 
 import functools
@@ -32,6 +32,6 @@ def _runs(index: int) -> bool:
         probe.launch(torch.device("cuda", index))
     except Exception as error:  # of many types: import, compiler, driver
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        logger.warning("PyTorch computes what Triton's kernels would, which do not run: %s", reason)
+        logger.warning("Triton's kernels do not run, PyTorch's slower ones are used: %s", reason)
         return False
     return True

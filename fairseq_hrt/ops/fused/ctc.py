@@ -1,5 +1,5 @@
-"""The best alignment of :mod:`..ctc` as one kernel: a thousand small operations otherwise, which
-the host launches more slowly than a GPU computes them."""
+"""The best alignment of :mod:`..ctc` as one kernel. PyTorch needs a thousand small operations,
+which the host launches more slowly than a GPU computes them."""
 
 from typing import Tuple
 
@@ -69,15 +69,15 @@ def _best_states_kernel(
 def best_states(
     emitted: Tensor, skips: Tensor, lengths: Tensor, target_lengths: Tensor
 ) -> Tuple[Tensor, Tensor]:
-    """The states ``_ y_1 _ y_2 _ … y_n _`` of the best path, and its log-probability.
+    """The best path through the states ``_ y_1 _ y_2 _ … y_n _``, and its log-probability.
 
     Args:
         emitted: ``[B, T, S]``, log-probability of each state's token, -inf behind the last state.
-        skips: BoolTensor ``[B, S]``, whether the state may follow the one before the last.
+        skips: BoolTensor ``[B, S]``, whether a state may follow the state two places before it.
         lengths, target_lengths: LongTensors ``[B]``.
 
     Returns:
-        (LongTensor ``[B, T]``, 0 behind the last position; ``[B]``).
+        (states, LongTensor ``[B, T]``, 0 behind the last position; log-probabilities ``[B]``).
     """
     batch, positions, states = emitted.shape
     path = lengths.new_zeros(batch, positions)

@@ -16,8 +16,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Vertices of a tile, and warps. Of the recursions and of the best path: read at a time, and of a
-# program; of the use of the links: [from, to].
+# (vertices, vertices, warps) of programs. SUMMED of the recursions and BEST of the best path:
+# vertices read at a time, vertices of a program. USED of the use of links: vertices [from, to].
 SUMMED, BEST, USED = (32, 32, 4), (64, 32, 4), (32, 64, 4)
 # Vertices of which the best one is looked for at a time when a path is read backwards.
 SCAN = 256
@@ -25,7 +25,8 @@ SCAN = 256
 
 @triton.jit
 def _length(lengths, sentence, most):
-    """A length of the batch, within 1 … ``most``: what is wrong is reported, but not read."""
+    """The length of a sentence, clamped to 1 … ``most``, as nothing may be read beyond: wrong
+    lengths are reported elsewhere."""
     return tl.maximum(tl.minimum(tl.load(lengths + sentence).to(tl.int32), most), 1)
 
 
@@ -52,8 +53,8 @@ def _backward_links_kernel(
 
 @triton.jit
 def _links(links, source, vertex, size):
-    """A tile of the links of one sentence. It may reach behind the last vertex: the condition of a
-    load has to be that of the tensor's width, if several numbers are to be read at once."""
+    """Loads a tile of the links of one sentence. It may reach behind the last vertex: several
+    numbers are read at once only if the load's condition is that of the tensor's width."""
     return tl.load(
         links + source[:, None] * size + vertex[None, :],
         mask=(source[:, None] < size) & (vertex[None, :] < size),
@@ -78,7 +79,7 @@ def _logarithm(top, total):
 
 @triton.jit
 def _first(scores, at, source, last):
-    """Scores that other programs may have written: not those of the first-level cache."""
+    """Loads scores that other programs may have written, past the first-level cache."""
     return tl.load(
         scores + at + source, mask=source < last, other=float("-inf"), cache_modifier=".cg"
     )
@@ -86,21 +87,23 @@ def _first(scores, at, source, last):
 
 @triton.jit
 def _wait(counter, least):
-    """Waits until another program has counted so far; what it wrote before is visible then."""
+    """Waits until another program has counted to ``least``; what it wrote before is visible
+    then."""
     while tl.atomic_add(counter, 0, sem="acquire") < least:
         pass
 
 
 @triton.jit
 def _count(counter, value):
-    """Counts what all threads of this program have written."""
+    """Sets this program's counter to ``value``, once all of its threads have written."""
     tl.debug_barrier()
     tl.atomic_xchg(counter, value, sem="release")
 
 
 @triton.jit
 def _begin(counter, order, works):
-    """Counts the first token, which the first block alone has."""
+    """Sets the counter for the first token, which is in the first block alone; others wait for
+    it."""
     if order == 0:
         _count(counter, 1)
     if works & (order > 0):
@@ -110,7 +113,7 @@ def _begin(counter, order, works):
 
 @triton.jit
 def _go_on(counter, order, steps, forward):
-    """Ends a token: this block and all before it have ``steps`` tokens."""
+    """Ends a token: this block and all before it have computed ``steps`` tokens."""
     if forward:
         if order > 0:
             _wait(counter - 1, steps)
@@ -142,8 +145,8 @@ def _forward(
     FROM: tl.constexpr,
     TO: tl.constexpr,
 ):
-    """One step of the forward recursion, see the module's reference, for the vertices [first,
-    until): ``alpha`` [T, L]."""
+    """One step of the recursion f of :mod:`..dag_likelihood`, for the vertices [first, until):
+    ``alpha`` [T, L]."""
     low, high = _range(step, steps, last, forward)
     for start in range(first, until, TO):
         vertex = start + tl.arange(0, TO)
@@ -320,8 +323,8 @@ def _use_kernel(
 
 @triton.jit
 def _parent(scores, links, vertex, end, size, SCAN: tl.constexpr):
-    """The first of the best predecessors below ``end`` of a vertex: ``scores`` [L] of the token
-    before."""
+    """The best predecessor of a vertex below ``end``, the first of several: ``scores`` [L] are
+    those of the token before."""
     best = float("-inf")
     chosen = 0
     for before in range(0, end, SCAN):
@@ -353,10 +356,10 @@ def _alignment_kernel(
     TO: tl.constexpr,
     SCAN: tl.constexpr,
 ):
-    """The best path of one block of a sentence: ``scores`` [B, T, L], which hold -inf;
-    ``alignment`` [B, L] holds -1, ``counters`` [1 + B blocks] 0. The last block reads the path
-    backwards: it looks for the predecessors of its vertices alone, instead of all of them being
-    stored."""
+    """The scores of the best paths to the vertices of one block of a sentence: ``scores`` [B, T,
+    L], given as -inf. Then the last block reads the best path backwards into ``alignment`` [B, L],
+    given as -1. Predecessors are not stored, but searched for the vertices of this path alone.
+    ``counters`` [1 + B blocks] are given as 0."""
     ticket = tl.atomic_add(counters, 1, sem="relaxed")
     order = ticket // sentences
     sentence = (ticket % sentences).to(tl.int64)

@@ -1,4 +1,4 @@
-"""Hashes of several keys by one kernel a tensor, instead of fifty operations on integers."""
+"""Hashes of several keys by one kernel for each tensor, instead of fifty operations on integers."""
 
 from typing import List, Optional, Sequence, Tuple, Union
 
@@ -12,7 +12,7 @@ _GOLDEN = tl.constexpr(0x9E3779B97F4A7C15)
 _FIRST = tl.constexpr(0xBF58476D1CE4E5B9)
 _SECOND = tl.constexpr(0x94D049BB133111EB)
 _BLOCK = 256
-# Integers between two tensors that one launch takes.
+# The most integers between two tensors that one launch takes.
 _MOST_NUMBERS = 2
 
 
@@ -74,8 +74,8 @@ def _absorb_kernel(
 def grouped(
     keys: Sequence[Union[int, Tensor]],
 ) -> Optional[List[Tuple[Tensor, List[int]]]]:
-    """Each tensor of ``keys``, which begin with one, with the numbers behind it; None if there are
-    more of these, or more dimensions, than a launch takes."""
+    """Groups ``keys``, of which the first is a tensor: each tensor with the integers behind it.
+    None if these are more than a launch takes, or a tensor has more than two dimensions."""
     groups: List[Tuple[Tensor, List[int]]] = []
     for key in keys:
         if isinstance(key, Tensor):

@@ -38,12 +38,13 @@ def _step_kernel(edges, before, reached, parents, size, TO: tl.constexpr, FROM: 
 
 
 def fill(edges: Tensor, best: Tensor, parents: Tensor) -> None:
-    """Computes all lengths but the first one, in place.
+    """Computes ``best`` and ``parents`` in place for all lengths but the first one.
 
     Args:
         edges: ``[B, L, L]``, from u (last dimension) to v, -inf unless u < v.
-        best: ``[K, B, L]``, of which ``best[0]`` is given.
-        parents: LongTensor ``[K, B, L]``; ``parents[0]`` is left alone.
+        best: ``[K, B, L]``, the best scores of paths whose k-th inner vertex is v; ``best[0]`` is
+            given.
+        parents: LongTensor ``[K, B, L]``, the vertices before; ``parents[0]`` is left alone.
     """
     batch, size = edges.shape[:2]
     after, before, warps = TILE

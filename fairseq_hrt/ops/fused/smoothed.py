@@ -15,7 +15,7 @@ _WARPS = 8
 
 @triton.jit
 def _loss_kernel(logits, target, loss, nll, partition, epsilon, share, words, BLOCK: tl.constexpr):
-    """One row of ``logits`` [N, V]; the results are [N]."""
+    """``loss``, ``nll`` and ``partition`` [N] of one row of ``logits`` [N, V]."""
     row = tl.program_id(0).to(tl.int64)
     base = row * words
     # Finite, so that a block of -inf alone gives no NaN.
@@ -44,7 +44,7 @@ def _loss_kernel(logits, target, loss, nll, partition, epsilon, share, words, BL
 def _gradient_kernel(
     logits, target, partition, gradient, result, epsilon, share, words, BLOCK: tl.constexpr
 ):
-    """One row of ``result`` [N, V]; ``gradient`` [N] is that of the loss."""
+    """One row of the gradient of the logits, ``result`` [N, V]; ``gradient`` [N] is the loss's."""
     row = tl.program_id(0).to(tl.int64)
     base = row * words
     logarithm = tl.load(partition + row)

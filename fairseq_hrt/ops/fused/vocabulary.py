@@ -54,8 +54,8 @@ def _gather_kernel(
     BLOCK: tl.constexpr,
     PART: tl.constexpr,
 ):
-    """One vertex: ``logits`` [n, V] of the vertices from ``first`` on, ``targets`` [B, T] →
-    ``match`` [B, T, L], ``largest`` and ``partition`` [B * L]."""
+    """Scores the targets at one vertex: reads ``logits`` [n, V] of the vertices from ``first`` on
+    and ``targets`` [B, T]; writes ``match`` [B, T, L], ``largest`` and ``partition`` [B * L]."""
     row = tl.program_id(0).to(tl.int64)
     base = row * words
     top, total = _row_sums(logits, base, words, BLOCK)
@@ -88,7 +88,7 @@ def _gradient_kernel(
     BLOCK: tl.constexpr,
     PART: tl.constexpr,
 ):
-    """One vertex: overwrites its row of ``logits`` by their gradient; ``gradient`` is that of
+    """Overwrites the row of ``logits`` of one vertex by their gradient; ``gradient`` is that of
     ``match`` [B, T, L]."""
     row = tl.program_id(0).to(tl.int64)
     base = row * words
@@ -147,7 +147,7 @@ def _score(
 
 
 def _empty(features: Tensor, targets: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-    """match ``[B, T, L]``, largest ``[B * L]``, partition ``[B * L]``, float32."""
+    """Empty tensors: match ``[B, T, L]``, largest and partition ``[B * L]``, float32."""
     batch, size = features.shape[:2]
     sizes = ((batch, targets.size(1), size), (batch * size,), (batch * size,))
     match, largest, partition = (
@@ -157,7 +157,7 @@ def _empty(features: Tensor, targets: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
 
 
 def _pieces(rows: int, words: int, chunk: Optional[int]) -> Iterator[Tuple[int, int]]:
-    """(first, last + 1) row of each chunk."""
+    """Yields (first row, last row + 1) of each chunk."""
     step = max(1, (chunk or CHUNK) // words)
     for first in range(0, rows, step):
         yield first, min(first + step, rows)
