@@ -22,10 +22,10 @@ from fairseq_hrt.native.text.moses import (
 )
 from fairseq_hrt.native.text.moses_rules import MosesRules
 
-# sacremoses takes seconds to compile the classes of the last ones.
+# sacremoses takes seconds to compile the classes of Chinese; Japanese has these and few more.
 LANGUAGES = (
     *("en", "de", "fr", "it", "ga", "fi", "es", "cs", "ru", "el", "sv", "ta", "xx"),
-    *(pytest.param(language, marks=pytest.mark.slow) for language in ("zh", "ja", "ko", "cjk")),
+    *(pytest.param(language, marks=pytest.mark.slow) for language in ("zh", "ko")),
 )
 PIECES = [
     *"abcdeXYZ  ''''..,,\"\"((%))0129-:;!?`$€«»„“”‘’´…–— ", " ", "s", "'s ", "n't ", "d'", "l'",
@@ -104,7 +104,7 @@ def compare(language, lines):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_fuzzed_lines(language):
     # sacremoses takes a quarter of a second for a line of Chinese or Japanese.
-    count = 800 if language in ("en", "de", "fr") else 6 if language in ("zh", "ja", "cjk") else 60
+    count = 800 if language in ("en", "de", "fr") else 6 if language == "zh" else 60
     compare(language, fuzzed_lines(count, seed=language))
 
 
