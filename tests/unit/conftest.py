@@ -1,5 +1,6 @@
 """Tiny stock Transformers, batches and graphs, in float64 so that equality can be demanded."""
 
+import fcntl
 import itertools
 import math
 import sys
@@ -212,14 +213,21 @@ def host_reads():
 
 
 @pytest.fixture(scope="session")
-def bundles(tmp_path_factory):
-    """A folder with a bundle of each family that the native engine decodes."""
+def bundles(request, tmp_path_factory):
+    """A folder with a bundle of each family that the native engine decodes, which nobody changes:
+    the processes that share the tests share it, too."""
     from native_bundles import with_runtime
     from tiny_models import FAMILIES
 
-    place = tmp_path_factory.mktemp("bundles")
-    for family in FAMILIES:
-        with_runtime(place / family, family)
+    own = tmp_path_factory.getbasetemp()
+    place = (own.parent if hasattr(request.config, "workerinput") else own) / "bundles"
+    place.mkdir(exist_ok=True)
+    with open(place / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "complete").exists():
+            for family in FAMILIES:
+                with_runtime(place / family, family)
+            (place / "complete").touch()
     return place
 
 

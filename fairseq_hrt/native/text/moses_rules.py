@@ -7,10 +7,10 @@ takes longer than many translations.
 
 import json
 from bisect import bisect_right
-from dataclasses import asdict, dataclass
-from itertools import chain
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 from ..io.escaping import printable
 
@@ -47,7 +47,8 @@ class MosesRules:
     numeric_prefixes: Tuple[str, ...]
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
             kind = int if name in _CLASSES else str
             parts = [value] if name.endswith("language") else value
             if not isinstance(parts, (list, tuple)) or not all(
@@ -78,14 +79,10 @@ class MosesRules:
             raise ValueError(
                 "tokenizer moses needs the package sacremoses: pip install sacremoses"
             ) from error
-        source, target = MosesTokenizer(lang=language), MosesDetokenizer
-        numeric = tuple(source.NUMERIC_ONLY_PREFIXES)
+        target = MosesDetokenizer
         return cls(
-            language, target_language,
-            alnum=_ranges(source.IsAlnum), alpha=_ranges(source.IsAlpha),
-            number=_ranges(source.IsN), lower=_ranges(source.IsLower),
+            language, target_language, **_of_source(MosesTokenizer, language),
             target_alpha=_ranges(target.IsAlpha), currency=_ranges(target.IsSc),
-            prefixes=tuple(source.NONBREAKING_PREFIXES), numeric_prefixes=numeric,
         )  # fmt: skip
 
     def save(self, path: Path) -> None:
@@ -120,10 +117,27 @@ class MosesRules:
             ) from error
 
 
-def _ranges(signs: Iterable[str]) -> Ranges:
+@lru_cache(maxsize=32)
+def _of_source(tokenizer: Any, language: str) -> Dict[str, Any]:
+    """What sacremoses' tokenizer has for a language; for Chinese and Japanese it compiles
+    expressions for a second or more."""
+    source = tokenizer(lang=language)
+    return {
+        "alnum": _ranges(source.IsAlnum),
+        "alpha": _ranges(source.IsAlpha),
+        "number": _ranges(source.IsN),
+        "lower": _ranges(source.IsLower),
+        "prefixes": tuple(source.NONBREAKING_PREFIXES),
+        "numeric_prefixes": tuple(source.NUMERIC_ONLY_PREFIXES),
+    }
+
+
+# Most languages have the same classes.
+@lru_cache(maxsize=16)
+def _ranges(signs: str) -> Ranges:
     """The code points of characters as sorted ranges (first, last, first, last, …)."""
     ends: List[int] = []
-    for code in sorted(set(map(ord, chain.from_iterable(signs)))):
+    for code in sorted(set(map(ord, signs))):
         if ends and ends[-1] == code - 1:
             ends[-1] = code
         else:

@@ -1,5 +1,6 @@
 """The text preparation of a bundle is that of its training data, found out or refused."""
 
+import functools
 import io
 import itertools
 import logging
@@ -22,10 +23,12 @@ FRENCH = [
 ]
 
 
+@functools.cache
 def moses(language, *, normalised=True, aggressive=False, escape=False, lower=False):
     """What sacremoses itself makes of a text."""
     normalizer, tokenizer = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
 
+    @functools.cache
     def prepared(line):
         line = normalizer.normalize(line) if normalised else line
         line = tokenizer.tokenize(

@@ -141,8 +141,7 @@ def found_by_fairseq(folder, paths, lines, **search):
         )
 
 
-@pytest.mark.parametrize("models", [1, 3])
-@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("models, beam", [(1, 1), (3, 4)])
 def test_old_checkpoints_decode_as_fairseq_decodes_them(folder, tmp_path, models, beam):
     paths = [
         write_checkpoint(

@@ -102,7 +102,8 @@ def test_both_installations_write_the_same_files(source, tmp_path, kind, options
     assert made[1].models == [] and load_bundle(made[1].folder, for_runtime=True) == made[1]
 
 
-@pytest.mark.parametrize("kind, options", KINDS)
+# Each toolkit once: what else there is, is in the tensors that the tests above compare.
+@pytest.mark.parametrize("kind, options", [*KINDS[::2], KINDS[7]])
 def test_without_pytorch_it_translates_as_the_eager_engine(source, tmp_path, kind, options):
     """A different word is excused where the eager engine's probabilities of both are nearly the
     same."""

@@ -31,7 +31,7 @@ def runtime(tiny, kernel):
     )
     functions = {name: getattr(runtime_models, name) for name in names}
     return SimpleNamespace(
-        build=lambda *args, **options: runtime_models.build(tiny.dictionary, *args, **options),
+        build=runtime_models.Shared(tiny.dictionary),
         options=runtime_models.DecodingOptions, **functions,
     )  # fmt: skip
 

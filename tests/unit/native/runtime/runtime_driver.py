@@ -1,7 +1,7 @@
 """Decodes model files in every way and tries damaged ones, with NumPy and the standard library
 alone: also under sanitizers.
 
-python runtime_driver.py PACKAGE_FOLDER MUTATIONS SEED LIBRARY MODEL...
+python runtime_driver.py PACKAGE_FOLDER MUTATIONS SEED LIBRARY THREADS,... MODEL...
 """
 
 import ctypes
@@ -277,7 +277,7 @@ def try_wrong_sizes(path, generator, count):
 
 
 def main():
-    package, mutations, seed, library, *models = sys.argv[1:]
+    package, mutations, seed, library, teams, *models = sys.argv[1:]
     without_torch(package)
     from fairseq_hrt.native.runtime import binding
 
@@ -286,9 +286,9 @@ def main():
 
     generator = random.Random(int(seed))
     for path in models:
-        for threads in (1, 3):
+        for threads in map(int, teams.split(",")):
             with Engine.open(path, threads=threads) as engine:
-                decode_all(engine, generator, rounds=3, damaged=False)
+                decode_all(engine, generator, rounds=2, damaged=False)
                 end_early(engine, generator)
                 choose_among_few(engine, generator)
         try_damaged(path, Path(path).parent, int(mutations), generator)

@@ -4,6 +4,7 @@ from argparse import Namespace
 
 import pytest
 import torch
+from fairseq.data.data_utils import collate_tokens
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from tiny_weights import TINY, sharpen
@@ -85,6 +86,28 @@ def build(dictionary, arch="transformer", *, symbols=12, target_symbols=None, se
     return model
 
 
+class Shared:
+    """:func:`build` for those who change no model: what was built or converted lately is not made
+    again."""
+
+    MOST = 32
+
+    def __init__(self, dictionary):
+        self._dictionary, self._known = dictionary, {}
+
+    def __call__(self, *args, own=False, **options):
+        """``own``: a model that the caller will change."""
+        if own:
+            return build(self._dictionary, *args, **options)
+        key = repr((args, sorted(options.items())))
+        if key not in self._known:
+            if len(self._known) == self.MOST:
+                del self._known[next(iter(self._known))]
+            self._known[key] = build(self._dictionary, *args, **options)
+            self._known[key].converted = {}
+        return self._known[key]
+
+
 def sources(lengths, *, symbols=12, seed=0):
     """Random sources of these lengths, ``</s>`` included."""
     generator = torch.Generator().manual_seed(seed)
@@ -135,28 +158,31 @@ def eager_graphs(model, rows, options):
 
 
 def eager_results(model, rows, options, *, align=False, judge=None, lenpen=1.0, first_words=None):
-    """The eager engine's hypotheses of each source, one sentence at a time; judge: a model that
-    ranks them."""
+    """The eager engine's hypotheses of each source, of all in one batch; judge: a model that ranks
+    them."""
     generator = generator_of(model, options)
     if align:
         generator.align_words()
     if judge is not None:
         scorer = ModelScorer([judge], model.dictionaries[1], generator.counters, like=model)
         generator.rank_by(Rescorer(scorer, lenpen=lenpen))
-    found = []
-    for row, given in zip(rows, first_words or [None] * len(rows)):
-        tokens = torch.tensor([row])
-        sample = {"net_input": {"src_tokens": tokens, "src_lengths": torch.tensor([len(row)])}}
-        # The generator itself forces the words that its options name.
-        own = given is not None and options.forced_start is None
-        prefix = torch.tensor([given]) if own else None
-        found.append(generator.generate([model], sample, prefix_tokens=prefix)[0][: options.nbest])
-    return found
+    pad = model.dictionaries[1].pad()
+    lengths = torch.tensor([len(row) for row in rows])
+    net_input = {"src_tokens": collate_tokens(list(map(torch.tensor, rows)), pad, left_pad=True)}
+    # The generator itself forces the words that its options name. Padding stands for any word.
+    own = first_words is not None and options.forced_start is None
+    given = [torch.tensor(words, dtype=torch.long) for words in first_words] if own else None
+    prefix = collate_tokens(given, pad) if own else None
+    sample = {"net_input": {**net_input, "src_lengths": lengths}}
+    found = generator.generate([model], sample, prefix_tokens=prefix)
+    return [best[: options.nbest] for best in found]
 
 
 def runtime_engine(model, *, weights="float32", **options):
-    header, tensors = convert(model, *model.dictionaries, weights=weights)
-    return Engine(header, tensors, **options)
+    known = getattr(model, "converted", {})
+    if weights not in known:
+        known[weights] = convert(model, *model.dictionaries, weights=weights)
+    return Engine(*known[weights], **options)
 
 
 def same_hypothesis(expected, got, *, steps=True, near=NEAR):

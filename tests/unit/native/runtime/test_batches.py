@@ -284,7 +284,7 @@ def test_batches_of_each_size_are_measured_for_themselves(runtime):
 
 def test_broken_numbers_behind_wrong_guesses_harm_nobody(runtime):
     """What stands on a wrong guess, such as <unk> where it is never written, means nothing."""
-    model, rows = runtime.build(seed=2), runtime.sources((3, 6, 9))
+    model, rows = runtime.build(seed=2, own=True), runtime.sources((3, 6, 9))
     with torch.no_grad():
         model.decoder.embed_tokens.weight[3] = 1e25 * torch.tensor([1.0, -1.0]).repeat(
             model.decoder.embed_tokens.weight.size(1) // 2
@@ -327,7 +327,7 @@ def test_broken_numbers_behind_wrong_guesses_harm_nobody(runtime):
 @pytest.mark.parametrize("beam", (2, 5))
 def test_a_search_that_finds_nothing_is_an_error(runtime, arch, beam):
     """Finite weights by which every word but padding has the probability 0."""
-    model = runtime.build(arch, seed=1).float()
+    model = runtime.build(arch, seed=1, own=True).float()
     bias = torch.full((len(model.dictionaries[1]),), -3e38)
     bias[1] = 3e38
     model.decoder.output_projection.bias = torch.nn.Parameter(bias)

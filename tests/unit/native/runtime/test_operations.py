@@ -9,7 +9,7 @@ from kernel_operations import FLOAT32, INT8, INT8_16, NAN, NONE, Operations, Rul
 
 from fairseq_hrt.native.runtime import library
 
-SETTINGS = settings(max_examples=40, deadline=None)
+SETTINGS = settings(max_examples=25, deadline=None)
 SETS = ["amx_int8", "avx512_vnni", "avx_vnni", "avx2", "neon_dotprod", "plain"]
 sizes = st.tuples(
     st.integers(1, 20), st.integers(1, 130), st.integers(1, 200), st.integers(0, 2**32 - 1)

@@ -41,7 +41,7 @@ def features(seed, weights, rows, cosine):
     return (cosine * towards + np.sqrt(1 - cosine**2) * noise).astype(np.float32)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     rows=st.integers(1, 4),

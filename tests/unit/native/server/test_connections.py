@@ -203,7 +203,7 @@ def test_what_is_no_http(address):
 def test_whatever_is_sent_is_answered_or_closed(address, caplog):
     source = random.Random(5)
     found = []
-    for _ in range(90):
+    for _ in range(60):
         text = bytearray(
             question(
                 source.choice(
@@ -218,7 +218,7 @@ def test_whatever_is_sent_is_answered_or_closed(address, caplog):
             )
         found.append(status(talk(address, bytes(text), b"\r\n\r\n")))
     assert set(found) <= {200, 400, 404, 405, 408, 413, 415, None}
-    assert found.count(200) > 2 and found.count(400) > 20
+    assert found.count(200) > 1 and found.count(400) > 13
     assert answers(address)
     assert "Traceback" not in caplog.text
 

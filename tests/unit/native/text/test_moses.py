@@ -1,5 +1,6 @@
 """Moses' rules as sacremoses applies them, whatever the line holds."""
 
+import functools
 import gzip
 import itertools
 import os
@@ -21,10 +22,10 @@ from fairseq_hrt.native.text.moses import (
 )
 from fairseq_hrt.native.text.moses_rules import MosesRules
 
-# sacremoses takes seconds to compile the classes of the last ones.
+# sacremoses takes seconds to compile the classes of Chinese; Japanese has these and few more.
 LANGUAGES = (
     *("en", "de", "fr", "it", "ga", "fi", "es", "cs", "ru", "el", "sv", "ta", "xx"),
-    *(pytest.param(language, marks=pytest.mark.slow) for language in ("zh", "ja", "ko", "cjk")),
+    *(pytest.param(language, marks=pytest.mark.slow) for language in ("zh", "ko")),
 )
 PIECES = [
     *"abcdeXYZ  ''''..,,\"\"((%))0129-:;!?`$€«»„“”‘’´…–— ", " ", "s", "'s ", "n't ", "d'", "l'",
@@ -54,6 +55,7 @@ def fuzzed_lines(count, seed):
     return ["".join(sign() for _ in range(generator.randrange(1, 50))) for _ in range(count)]
 
 
+@functools.cache
 class Reference:
     """sacremoses for one language, on either side of the model."""
 
@@ -75,8 +77,13 @@ class Reference:
         return self.detokenizer.detokenize(text.split(), unescape=unescape)
 
 
+@functools.cache
+def rules_of(language):
+    return MosesRules.from_sacremoses(language, language)
+
+
 def compare(language, lines):
-    reference, rules = Reference(language), MosesRules.from_sacremoses(language, language)
+    reference, rules = Reference(language), rules_of(language)
     normalize, tokenize = Normalizer(language), Tokenizer(rules)
     aggressive = Tokenizer(rules, aggressive=True)
     detokenize = None if language in WITHOUT_DETOKENIZER else Detokenizer(rules)
@@ -97,14 +104,8 @@ def compare(language, lines):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_fuzzed_lines(language):
     # sacremoses takes a quarter of a second for a line of Chinese or Japanese.
-    count = 250 if language in ("en", "de", "fr") else 6 if language in ("zh", "ja", "cjk") else 60
+    count = 800 if language in ("en", "de", "fr") else 6 if language == "zh" else 60
     compare(language, fuzzed_lines(count, seed=language))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("language", ["en", "de", "fr"])
-def test_many_fuzzed_lines(language):
-    compare(language, fuzzed_lines(2000, seed=f"{language} again"))
 
 
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
@@ -120,7 +121,7 @@ def test_real_text(language):
 
 @pytest.fixture(scope="module")
 def english():
-    return Reference("en"), Normalizer("en"), Tokenizer(MosesRules.from_sacremoses("en", "en"))
+    return Reference("en"), Normalizer("en"), Tokenizer(rules_of("en"))
 
 
 @settings(max_examples=150, deadline=None)
@@ -193,7 +194,7 @@ def test_many_beginnings_of_the_marker_of_full_stops(english):
 )
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
 def test_runs_of_one_sign(language, signs):
-    """A quarter of a megabyte; a rule that is tried again from each sign would take minutes."""
-    rules = MosesRules.from_sacremoses(language, language)
-    text = signs * (250_000 // len(signs)) + " DOTMULTI x"
+    """A rule that is tried again from each sign would take minutes."""
+    rules = rules_of(language)
+    text = signs * (100_000 // len(signs)) + " DOTMULTI x"
     assert Detokenizer(rules)(Tokenizer(rules)(Normalizer(language)(text))).endswith("x")

@@ -45,7 +45,7 @@ def both(request, tmp_path_factory):
         return BPE(codes), SubwordUnits(path)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -85,7 +85,7 @@ def codes_and_word(draw):
     return f"#version: {version}\n{lines}\n", word
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(codes_and_word())
 def test_long_words_have_the_units_of_subword_nmt(tmp_path_factory, codes_and_word):
     codes, word = codes_and_word
