@@ -15,7 +15,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 TORCH_SPEC=${TORCH_SPEC:-torch==2.13.0}
-# What is looked over is compiled, so that a Python that writes no bytecode does not do so at each start.
+# Bytecode is written once, so that a Python told to write none does not compile PyTorch at each start.
 unset PYTHONDONTWRITEBYTECODE
 STAMP=.venv/setup.stamp
 LOG=.venv/setup.log
@@ -42,7 +42,7 @@ test) extras=examples,test ;;
 *) fail "$*: give nothing, or test" ;;
 esac
 key=$({ echo "$TORCH_SPEC"; cat setup.py pyproject.toml constraints.txt examples/setup_env.sh fairseq_hrt/compat/startup.py fairseq_hrt/native/runtime/kernel/*.[ch]; } | cksum)
-# What the tests need has all of it.
+# The environment of the tests has all of it.
 if [[ -x .venv/bin/python ]] && grep -qsxF -e "$key $extras" -e "$key examples,test" "$STAMP"; then
     exit 0
 fi

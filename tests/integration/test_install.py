@@ -37,7 +37,7 @@ def pip(*arguments, **variables) -> None:
         [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)],
         capture_output=True,
         text=True,
-        # What other processors have is compiled by unit tests, without code being made of it.
+        # Unit tests check the instruction sets of other processors, without making code of them.
         env={**os.environ, "FAIRSEQ_HRT_KERNEL_FOR": "here", **variables},
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr

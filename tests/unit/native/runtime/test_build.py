@@ -222,7 +222,7 @@ def test_what_this_processor_lacks(tmp_path, monkeypatch):
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     assert build.lacking_here(command) == ["amx_int8", "avx_vnni"]
     assert build.lacking_here(["/no/such/compiler"]) == [], "it does not tell"
-    # What another machine lacks is not known here.
+    # Another machine may lack others.
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert build.lacking_here(command) == []
 
