@@ -1,6 +1,7 @@
-"""Access to the PyTorch side, which decodes, checks and writes checkpoints.
+"""Access to the package's PyTorch side, which decodes, checks and writes checkpoints.
 
-Nothing in this folder imports from outside it; only this module loads that side, by its name.
+Modules in this folder import nothing from outside it, since the translation-only package lacks the
+rest. Only this module loads ``export/plugin.py``, by its name and when it is needed.
 """
 
 import importlib
@@ -22,10 +23,11 @@ class Plugin(Protocol):
         """Loads a bundle's checkpoints for decoding by PyTorch."""
 
     def require_known_task(self, name: object, subject: str) -> str:
-        """Returns the name of a task that data of unknown origin may use; ValueError for others."""
+        """Returns the task's ``name`` if a file of unknown origin may name that task; otherwise
+        raises ValueError, whose message begins with ``subject``, the file."""
 
     def allowed_options(self, task: str) -> Mapping[str, Optional[type]]:
-        """The options that data of unknown origin may set for a task, with their types."""
+        """The options that a file of unknown origin may set for a task: {name: type of value}."""
 
     def load_tensors(self, path: Path) -> Any:
         """Loads a PyTorch file of unknown origin, without running code from it."""
@@ -47,7 +49,8 @@ class Plugin(Protocol):
         self, folder: Path, checkpoints: Any, data: Path, *, task: str, languages: Any,
         complete: Any, **described: Any,
     ) -> Any:  # fmt: skip
-        """Makes a bundle of checkpoints from elsewhere; see ``export/imported_checkpoints.py``."""
+        """Makes a bundle from checkpoints that another installation of fairseq trained; see
+        ``export/imported_checkpoints.py``."""
 
 
 def plugin() -> Plugin:

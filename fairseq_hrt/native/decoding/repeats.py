@@ -6,11 +6,14 @@ from .hypothesis import Hypothesis
 
 
 def without_repeated_ngrams(tokens: Sequence[object], *, longest: int = 4) -> List[int]:
-    """Removes immediate repetitions of n-grams, n from ``longest`` down to 1, until there are none;
-    returns the indices of the words that are kept: [0, 1, 4] for «a b a b c».
+    """Removes immediate repetitions of n-grams, n from ``longest`` down to 1, until there are none.
 
     Args:
         tokens: words without ``</s>``.
+        longest: the largest n.
+
+    Returns:
+        The indices of the words that are kept: [0, 1, 4] for «a b a b c».
     """
     kept = list(range(len(tokens)))
     changed = True

@@ -20,7 +20,8 @@ def require_greedy(options: Schema) -> None:
 
 
 class Jacobi(Family):
-    """What differs in parallel decoding, which only ``--jacobi-mode`` switches on."""
+    """Describes parallel decoding, which ``--jacobi-mode`` switches on: its differences from the
+    defaults."""
 
     def check_dictionaries(
         self, options: Schema, source: Sequence[str], target: Sequence[str]

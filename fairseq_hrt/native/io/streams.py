@@ -1,4 +1,4 @@
-"""Opens whatever a command line may name as input or output: files, gzip, links, devices, pipes,
+"""Opens the inputs and outputs that a command line may name: files, gzip, links, devices, pipes,
 the standard streams.
 
 A regular output file is replaced when it is complete (:mod:`.files`); a device, a named pipe, ``-``
@@ -25,8 +25,8 @@ _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 
 
 def descriptor_of(path: Union[str, Path]) -> Optional[int]:
-    """The file descriptor of this process for which ``/dev/fd/N``, ``/dev/stdout`` or a link to one
-    of these stands; None for other paths."""
+    """The number of this process's file descriptor that a path stands for: ``/dev/fd/N``,
+    ``/dev/stdout`` or a link to one of these; None for other paths."""
     name = os.fspath(path)
     for _ in range(40):
         name = os.path.abspath(name)
@@ -111,7 +111,8 @@ def _decompressed(source: BinaryIO) -> BinaryIO:
 
 
 def raw_lines(source: BinaryIO, name: str, longest: int = -1) -> Iterator[bytes]:
-    """Yields the lines of a stream unchanged; only a line feed ends a line, or ``longest`` bytes.
+    """Yields the lines of a stream unchanged. Only a line feed ends a line; one of more than
+    ``longest`` bytes is cut into several, unless ``longest`` is negative.
 
     Raises:
         ValueError: gzip data are damaged or truncated; the message contains ``name``.

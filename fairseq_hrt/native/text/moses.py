@@ -1,10 +1,10 @@
 """Moses' punctuation normaliser, tokeniser and detokeniser, with the results of sacremoses but
 without importing it.
 
-Character classes and prefixes are taken from sacremoses (:mod:`.moses_rules`); its procedures are
-written anew, so that a rule costs no time in lines to which it does not apply. Tests compare every
-language. Not implemented are protected patterns, which nothing here uses, and the detokeniser's
-rules for Czech.
+Character classes and prefixes are taken from sacremoses (:mod:`.moses_rules`). Its procedures are
+reimplemented, so that a rule costs no time in lines to which it does not apply; tests compare the
+results in every language. Not implemented are protected patterns, which nothing here uses, and the
+detokeniser's rules for Czech.
 """
 
 import re
@@ -22,8 +22,8 @@ _CJK = (
 
 
 def _class(ends: Ranges, below: int = 0x110000) -> str:
-    """The ranges that begin below a limit, as written inside the brackets of a regular
-    expression."""
+    """Ranges of code points, as they are written inside the brackets of a regular expression; only
+    those that begin below ``below``."""
     pairs = zip(ends[::2], ends[1::2])
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in pairs if first < below)
 
@@ -290,7 +290,8 @@ class Tokenizer:
 
 
 def _members(ends: Ranges) -> Remembered[str, bool]:
-    """A memory of which characters belong to a class, given by its ranges."""
+    """Returns a cached function from a character to whether it belongs to a class, given as ranges
+    of code points."""
     return Remembered(lambda sign: is_member(ends, ord(sign)))
 
 
@@ -350,8 +351,8 @@ class Detokenizer:
         return squeeze("".join(parts)).strip()
 
     def _quote(self, token: str, before: str, quotes: Dict[str, int]) -> Tuple[bool, bool]:
-        """(space on the left, space on the right) of a quotation mark; ``quotes`` counts them, so
-        that they open and close in turn."""
+        """Whether a quotation mark has a space (on its left, on its right). ``quotes`` counts the
+        marks of each kind, so that they open and close in turn."""
         name = '"' if not token.strip("„“") else token
         count = quotes.get(name, 0)
         if count % 2 == 0 and self.english and token == "'" and before.endswith("s"):

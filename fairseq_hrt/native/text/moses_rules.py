@@ -32,7 +32,7 @@ class MosesRules:
             last, first, last, …).
         target_alpha, currency: character classes of the detokeniser.
         prefixes: abbreviations that keep their full stop.
-        numeric_prefixes: those that keep it only before a number.
+        numeric_prefixes: abbreviations that keep it only before a number.
     """
 
     language: str
@@ -132,7 +132,7 @@ def _ranges(signs: Iterable[str]) -> Ranges:
 
 
 def is_member(ends: Ranges, code: int) -> bool:
-    """Whether a code point lies in sorted ranges."""
+    """Whether a code point lies in one of the sorted ranges (first, last, first, last, …)."""
     place = bisect_right(ends, code)
     # Inside a range an odd number of ends is <= code; or code is the last of a range.
     return place % 2 == 1 or (place > 0 and ends[place - 1] == code)

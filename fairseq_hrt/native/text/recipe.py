@@ -1,5 +1,5 @@
-"""How the training text of a model was prepared, as one word of ``bundle.json`` and of the command
-line tells it."""
+"""How the training text of a model was prepared: the tokeniser and the kind of subwords, as they
+are named in ``bundle.json`` and on the command line."""
 
 import re
 from dataclasses import dataclass, replace
@@ -19,7 +19,8 @@ SPECIFICATION = "NAME[:LANGUAGE][+VARIANT...]"
 
 
 def kind_of_subwords(words: Sequence[str]) -> str:
-    """The kind of subwords that the marks in a dictionary show, one of SUBWORDS."""
+    """Guesses the kind of subwords, one of SUBWORDS, from the words of a dictionary: ``▁`` at the
+    beginning shows SentencePiece, ``@@`` at the end subword-nmt."""
     pieces = sum(word.startswith("\u2581") for word in words)
     continued = sum(word.endswith("@@") for word in words)
     if 100 * max(pieces, continued) < len(words):
@@ -50,11 +51,12 @@ class Tokenization:
         """Reads a specification.
 
         Args:
-            text: ``NAME[:LANGUAGE[:LANGUAGE]][+VARIANT...]``. A language stands for both sides.
-            languages: of the model, where the text names none.
+            text: ``NAME[:LANGUAGE[:LANGUAGE]][+VARIANT...]``. A single language stands for both
+                sides.
+            languages: source and target language of the model, used if the text names none.
 
         Raises:
-            ValueError: a name or a variant that does not exist, or has no effect here.
+            ValueError: a name or a variant does not exist, or has no effect for these languages.
         """
         form = _FORM.fullmatch(text)
         name, own, variants = form.groups() if form else (text, "", "")
@@ -87,7 +89,8 @@ class Tokenization:
         return made
 
     def separator(self, language: str) -> Optional[str]:
-        """What separates the words of a language instead of Moses: ``jieba``, …; None: nothing."""
+        """The variant (``jieba``, …) that separates the words of a language in place of Moses'
+        tokeniser; None: that tokeniser does."""
         for name in self.variants.intersection(SEPARATORS):
             if SEPARATORS[name].separates(language):
                 return name
@@ -112,9 +115,9 @@ class TextRecipe:
         tokenizer: see :class:`Tokenization`.
         subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
         codes: file of the codes or model of the subwords.
-        target_codes: that of the target language; None: the same file.
+        target_codes: the same for the target language; None: the file ``codes``.
         source_prefix, target_prefix: language tokens with which sources and translations of
-            multilingual models begin; removed from translations.
+            multilingual models begin; they are removed from translations.
     """
 
     source_lang: str

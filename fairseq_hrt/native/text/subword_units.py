@@ -57,8 +57,8 @@ class SubwordUnits:
     def split(self, text: str) -> List[str]:
         """The subword units of a text; all but the last of each word end in ``@@``.
 
-        As in training: ``apply-bpe`` splits words at spaces alone, and fairseq what it has written
-        at any white space."""
+        Words are separated at spaces alone, as by ``apply-bpe``; the result is split at any white
+        space, as fairseq does."""
         words = [word for word in text.strip("\r\n ").split(" ") if word]
         return " ".join(map(self.units.__getitem__, words)).split()
 

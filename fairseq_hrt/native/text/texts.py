@@ -11,19 +11,19 @@ from .word_alignment import Link
 
 
 class DecodedText:
-    """A text to translate: first split into sentences, then joined from their translations.
+    """A text to translate: it is split into sentences, and their translations are joined.
 
     Args:
         text: the text.
         form: ``text`` or ``html``.
-        language: its language code.
+        language: code of the text's language, for the sentence splitter.
         subwords: function that returns the subwords of a sentence, to which alignments refer; None:
             translations have no alignments.
         keep: keep placeholders in plain text untranslated, as in HTML.
 
     Attributes:
         sentences: the sentences to translate.
-        translations: their translations, set by the caller.
+        translations: the :class:`..bundles.translation.Translation` of each, set by the caller.
     """
 
     def __init__(
