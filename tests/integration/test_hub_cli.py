@@ -351,7 +351,7 @@ def test_what_is_refused(command, bundles, toy_data, teacher, tmp_path):
                 "--subwords",
                 "subword-nmt",
             ],
-            "need file of codes",
+            "need a file of codes",
         ),
         (["nonsense"], "there is no verb 'nonsense'"),
         (["doctor", "--beam"], "unrecognized arguments: --beam"),

@@ -40,7 +40,7 @@ class Bundle:
         source_lang, target_lang: the languages, as in the dictionaries' file names.
         tokenizer, subwords: see :class:`TextRecipe`.
         models: file names of the checkpoints; empty if there is only the native engine's model.
-        codes: file name, or None.
+        codes: file name of the subword codes or the SentencePiece model, or None.
         options: decoding options by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
         card: further facts for the card, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
         rules: file name of Moses' rules, or None.
@@ -75,7 +75,7 @@ class Bundle:
 
     @property
     def recipe(self) -> TextRecipe:
-        """The text preparation."""
+        """The steps of text preparation, with the paths of the bundle's files."""
         codes, target_codes = (
             None if name is None else self.folder / name for name in (self.codes, self.target_codes)
         )
@@ -109,7 +109,7 @@ class Bundle:
         """The paths of the checkpoints.
 
         Raises:
-            ValueError: the bundle has none.
+            ValueError: the bundle has no checkpoint.
         """
         if not self.models:
             raise ValueError(
@@ -129,15 +129,15 @@ class Bundle:
 
 
 def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
-    """Reads a bundle's description.
+    """Reads and checks ``bundle.json``.
 
     A bundle may come from anywhere, so its description may only choose harmless options and name
     files in its own folder; see :mod:`.description`.
 
     Args:
         folder: the bundle's folder.
-        for_runtime: leave the task and the options to the runtime's own checks; fairseq is not
-            loaded.
+        for_runtime: whether the bundle is for the native engine, which checks the task and the
+            options itself; fairseq is then not loaded.
 
     Raises:
         ValueError: the folder is not a bundle, has another format, or its description holds
@@ -162,7 +162,7 @@ def require_file(path: Path) -> None:
 
 
 def require_dictionary(data: Path, language: str) -> None:
-    """Raises ValueError if a folder does not hold the dictionary of a language."""
+    """Raises ValueError if the folder ``data`` does not hold the dictionary of a language."""
     if not (data / f"dict.{language}.txt").is_file():
         raise ValueError(f"{data} does not hold dict.{language}.txt")
 
@@ -180,14 +180,14 @@ def create_bundle(
     """Writes a bundle into its folder, which appears only when complete; a failure leaves nothing.
 
     Args:
-        bundle: its description, apart from its models, codes and rules, which are set here.
+        bundle: the bundle's description; its models, codes and rules are set here.
         data: folder with the dictionaries.
         codes, target_codes: files of subword codes to copy, see :class:`..text.recipe.TextRecipe`.
         states: the checkpoints; if empty, PyTorch is not loaded.
         check: called with the complete folder before it gets its final name; its errors discard the
             bundle.
-        complete: adds files and lists them in the bundle; meanwhile ``bundle.folder`` is the
-            temporary folder.
+        complete: called to add further files and name them in the bundle; meanwhile
+            ``bundle.folder`` is the temporary folder.
 
     Raises:
         ValueError: the folder exists, a file is missing, or the text preparation is unknown.
@@ -248,10 +248,12 @@ def _fill(
     data: Path,
     copied: Dict[str, Path],
 ) -> None:
-    """Writes all files of a bundle except its description into the empty folder ``place``.
+    """Writes checkpoints, dictionaries, codes and Moses' rules of a bundle into the empty folder
+    ``place``.
 
     Args:
-        copied: files by their new names.
+        place, bundle, states, data: see :func:`create_bundle`.
+        copied: {name in the bundle: file to copy}.
     """
     for name, state in zip(bundle.models, states):
         plugin().save_checkpoint(state, place / name)

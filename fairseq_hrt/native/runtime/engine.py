@@ -131,12 +131,12 @@ class Engine:
 
     @property
     def longest_source(self) -> int:
-        """See :class:`~..decoding.Scorer`."""
+        """The longest source that the model accepts, in tokens with ``</s>``."""
         return self.header.longest_source - self.header.read_bos
 
     @property
     def longest_target(self) -> int:
-        """See :class:`~..decoding.Scorer`."""
+        """The longest translation that the model accepts, in tokens with ``</s>``."""
         return self.header.longest_target
 
     @property

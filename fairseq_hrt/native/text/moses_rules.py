@@ -53,7 +53,7 @@ class MosesRules:
             if not isinstance(parts, (list, tuple)) or not all(
                 type(part) is kind for part in parts
             ):
-                raise ValueError(f"rules of text: {name} has values that it cannot have")
+                raise ValueError(f"rules of text: {name} has values of a wrong type")
         for name in _CLASSES:
             ends = getattr(self, name)
             if (

@@ -67,7 +67,9 @@ class Tokenization:
             )
         given = own.split(":")[1:]
         if given and name == "space":
-            raise ValueError(f"tokenizer {shown(text)}: space has no rules of a language")
+            raise ValueError(
+                f"tokenizer {shown(text)}: space has no rules of a language; leave the language out"
+            )
         if given:
             languages = (given[0], given[-1])
         chosen = variants.split("+")[1:]
@@ -79,7 +81,9 @@ class Tokenization:
                 )
         separators = [variant for variant in chosen if variant in SEPARATORS]
         if len(separators) > 1:
-            raise ValueError(f"tokenizer {shown(text)}: give one of {' and '.join(separators)}")
+            raise ValueError(
+                f"tokenizer {shown(text)}: give only one of {' and '.join(separators)}"
+            )
         made = cls(name, languages, frozenset(chosen))
         if separators and not any(map(made.separator, languages)):
             raise ValueError(
@@ -137,12 +141,13 @@ class TextRecipe:
             )
         if (self.subwords == "none") != (self.codes is None):
             raise ValueError(
-                f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of"
-                " codes (--codes)"
+                f"subwords {self.subwords!r} {'need a' if self.codes is None else 'take no'} file"
+                " of codes (--codes)"
             )
         if self.target_codes is not None and self.codes is None:
             raise ValueError(
-                f"--target-codes {shown(str(self.target_codes))}: give the source's, too (--codes)"
+                f"--target-codes {shown(str(self.target_codes))}: give the source language's, too"
+                " (--codes)"
             )
 
     @cached_property
