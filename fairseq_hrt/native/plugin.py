@@ -15,7 +15,7 @@ _MODULE = f"{__name__.split('.')[0]}.export.plugin"
 
 
 class Plugin(Protocol):
-    """The functions of ``export/plugin.py``."""
+    """The functions of ``export/plugin.py``, the package's PyTorch side."""
 
     def torch_decoder(
         self, folder: Path, device: Optional[str], threads: Optional[int]
@@ -33,7 +33,7 @@ class Plugin(Protocol):
         """Loads a PyTorch file of unknown origin, without running code from it."""
 
     def save_checkpoint(self, state: Dict[str, Any], path: Path) -> None:
-        """Writes the parts of a checkpoint that decoding needs."""
+        """Writes a checkpoint to ``path``, with only those parts that decoding needs."""
 
     def checkpoint_of(
         self, architecture: str, options: Mapping[str, Any], parameters: Mapping[str, Any],
@@ -42,8 +42,8 @@ class Plugin(Protocol):
         """Builds a checkpoint from an imported model; see ``export/imported.py``."""
 
     def add_runtime(self, bundle: Any, weights: str, **options: Any) -> None:
-        """Adds the native engine's model after comparing it with PyTorch's; see
-        ``export/runtime_bundle.py``."""
+        """Adds the native engine's model to a bundle that is being made, after comparing its
+        translations with PyTorch's; see ``export/runtime_bundle.py``."""
 
     def import_checkpoints(
         self, folder: Path, checkpoints: Any, data: Path, *, task: str, languages: Any,

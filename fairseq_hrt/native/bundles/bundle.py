@@ -7,7 +7,7 @@ dict.<lang>.txt dictionaries
 codes           subword codes or model; target_codes if the target language has its own
 moses.json      Moses' rules for these languages
 runtime.safetensors, shortlist.safetensors   for the native runtime, if requested
-README.md       the card: what it is, how it was trained, how good it is
+README.md       the card: a description of the model, its training and its quality
 """
 
 import json
@@ -93,15 +93,15 @@ class Bundle:
         return source, target
 
     def pipeline(self) -> TextPipeline:
-        """The pipeline that prepares source lines and restores translations."""
+        """The pipeline that converts source lines to subwords, and translations to raw text."""
         rules = None if self.rules is None else MosesRules.load(self.folder / self.rules)
         if self.source_prefix is None:
             return TextPipeline(self.recipe, rules)
         return TextPipeline(self.recipe, rules, frozenset(self.dictionaries()[0].words))
 
     def target_pipeline(self) -> TextPipeline:
-        """The pipeline that prepares given translations by the rules of the target language, with
-        the Moses rules that are installed."""
+        """The pipeline that converts given translations to subwords, by the rules of the target
+        language; Moses' rules are those of the installed sacremoses."""
         return TextPipeline(self.recipe.reversed())
 
     @property
@@ -149,7 +149,7 @@ def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
 
 
 def require_new(folder: Path) -> None:
-    """Raises ValueError if the folder exists; called before inputs are read, which may take a
+    """Raises ValueError if the folder exists. Called before inputs are read, which may take a
     while."""
     if folder.exists() or folder.is_symlink():
         raise ValueError(f"{folder} exists already: give another folder or remove it")

@@ -30,7 +30,7 @@ class Watch(NamedTuple):
     cancelled: Optional[Callable[[], bool]] = None
 
     def go_on(self) -> None:
-        """Raises Cancelled if the call is to end."""
+        """Raises Cancelled if :attr:`cancelled` returns True."""
         if self.cancelled is not None and self.cancelled():
             raise Cancelled("the call was ended before it was done")
 

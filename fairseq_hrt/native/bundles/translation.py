@@ -39,7 +39,7 @@ class PreparedLine:
 
     @property
     def own_text(self) -> str:
-        """The raw text of the piece."""
+        """The raw text of the piece, a part of the line's."""
         return self.text if self.span is None else self.text[slice(*self.span)]
 
     @classmethod
@@ -79,7 +79,7 @@ Line = Union[str, PreparedLine]
 
 
 def raw_text(line: Line) -> str:
-    """The raw text of a line."""
+    """The raw text of a line, which may be given with its subwords."""
     return line if isinstance(line, str) else line.text
 
 

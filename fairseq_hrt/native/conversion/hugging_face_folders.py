@@ -35,11 +35,11 @@ Languages = Tuple[Optional[str], Optional[str]]
 
 
 def read_hugging_face(folder: Path, languages: Languages) -> Converted:
-    """Reads and converts a folder with a ``config.json``.
+    """Reads and converts the model in a folder of Hugging Face, which has a ``config.json``.
 
     Args:
         folder: the model's folder.
-        languages: source and target; required for multilingual models.
+        languages: names of source and target language, or None; required for multilingual models.
 
     Raises:
         ValueError: a file is missing or damaged, or the model cannot be represented; the message

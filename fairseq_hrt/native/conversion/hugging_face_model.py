@@ -36,7 +36,8 @@ def require_rows(tensors: Tensors, config: Settings, sizes: Tuple[int, int]) -> 
 
 
 def _embedding(tensors: Tensors, side: str) -> str:
-    """The name of a side's embedding in the file; a shared embedding may have only one name."""
+    """The name that the embedding of the encoder or decoder (``side``) has in the file; a shared
+    embedding may stand there by only one of its names."""
     names = (f"model.{side}.embed_tokens.weight", "model.shared.weight", "lm_head.weight")
     return next((name for name in names if name in tensors), names[0])
 

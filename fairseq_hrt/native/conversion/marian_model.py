@@ -217,8 +217,9 @@ def _require_known(config: Settings) -> None:
 
 
 def _normalisations(config: Settings) -> Tuple[bool, bool]:
-    """(whether layers are pre-norm, whether embeddings are normalised), from Marian's operations: n
-    is normalisation, a is adding the residual, d is dropout, which is ignored."""
+    """Whether (layers are pre-norm, embeddings are normalised), from Marian's options such as
+    ``transformer-postprocess``: n is normalisation, a is adding the residual, d is dropout, which
+    is ignored."""
     letters = [
         config.text(f"transformer-{name}", default).replace("d", "")
         for name, default in (

@@ -70,7 +70,7 @@ def read_tensors(path: Path) -> Stored:
 
 
 class _Cursor:
-    """Reads the parts of a file one after another."""
+    """Reads the parts of a file's ``content`` one after another, from the beginning."""
 
     def __init__(self, content: bytes, path: Path) -> None:
         self.content, self.path, self.place = content, path, 0

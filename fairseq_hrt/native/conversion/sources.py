@@ -103,8 +103,8 @@ def _require_native_options(converted: Converted, checkpoint: bool) -> None:
 
 
 def _prepared(converted: Converted, wishes: Wishes) -> Converted:
-    """Adds the user's examples and text preparation; ValueError if the model has its own
-    preparation."""
+    """Adds the user's examples and text preparation to a converted model; ValueError if the user
+    gives subwords for a model that brings its own."""
     converted = replace(converted, examples=wishes.examples)
     if (wishes.tokenizer, wishes.subwords, wishes.codes) == (None, None, None):
         return converted

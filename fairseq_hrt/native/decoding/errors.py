@@ -2,7 +2,7 @@
 
 
 class NumericalError(ArithmeticError, ValueError):
-    """The model computed NaN where a probability was needed."""
+    """The model computed NaN (not a number) where a probability was needed."""
 
     @classmethod
     def because(cls, found: str) -> "NumericalError":

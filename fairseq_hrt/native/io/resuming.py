@@ -74,7 +74,7 @@ def different_settings(known: Mapping[str, Any], mine: Mapping[str, Any]) -> str
 
 
 def work_files(target: Path) -> Tuple[Path, Path]:
-    """The paths of the partial file and of the notes of an output."""
+    """The paths of the partial file and of the notes that belong to the output ``target``."""
     return target.with_name(target.name + ".partial"), target.with_name(
         target.name + ".partial.json"
     )

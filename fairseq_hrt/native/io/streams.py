@@ -46,8 +46,8 @@ def descriptor_of(path: Union[str, Path]) -> Optional[int]:
 
 
 def is_stream(path: Optional[Path]) -> bool:
-    """Whether an output is written directly instead of being replaced: ``-``, None, ``/dev/fd/N``,
-    a device or a pipe."""
+    """Whether an output is written directly, and not by replacing a file: ``-`` or None (the
+    standard output), ``/dev/fd/N``, a device or a pipe."""
     if path is None or os.fspath(path) == STANDARD or descriptor_of(path) is not None:
         return True
     try:
@@ -58,7 +58,8 @@ def is_stream(path: Optional[Path]) -> bool:
 
 
 class _Prefixed(io.RawIOBase):
-    """A stream with bytes that were already read from it put back in front."""
+    """A stream that first gives the bytes ``head``, which were already read from ``source``, and
+    then the rest of ``source``."""
 
     def __init__(self, head: bytes, source: BinaryIO) -> None:
         self.head, self.source = head, source

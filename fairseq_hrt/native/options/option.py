@@ -66,7 +66,7 @@ class Option:
     several: Any = None
 
     def is_asked_for(self, value: Any) -> bool:
-        """Whether a value is neither None nor the default nor neutral."""
+        """Whether a value counts as given: it is neither None nor the default nor neutral."""
         return value is not None and not any(
             same(value, none) for none in (self.default, *self.neutral)
         )
@@ -86,7 +86,7 @@ def option(default: Any, help: str = "", **more: Any) -> Any:
 
 
 def count(default: Any, help: str = "", *, least: int = 1, **more: Any) -> Any:
-    """Declares an integer option of at most LARGEST_COUNT."""
+    """Declares an integer option, from ``least`` to LARGEST_COUNT; see :func:`option`."""
     return option(default, help, least=least, most=LARGEST_COUNT, **more)
 
 

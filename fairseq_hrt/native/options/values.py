@@ -149,10 +149,10 @@ def require_native_search(family: Family) -> None:
 
 
 def require_native(options: DecodingOptions) -> None:
-    """Refuses options that the native engine does not support.
+    """Checks that the native engine supports all options with other values than the defaults.
 
     Raises:
-        UnsupportedOption: the message names the option.
+        UnsupportedOption: it does not; the message names the option.
     """
     for name, value in options.changed().items():
         native = SCHEMA[name].native
@@ -168,10 +168,10 @@ def require_native(options: DecodingOptions) -> None:
 
 
 def require_torch(options: DecodingOptions) -> None:
-    """Refuses options that PyTorch's engine does not support.
+    """Checks that PyTorch's engine supports all options with other values than the defaults.
 
     Raises:
-        UnsupportedOption: the message names the option.
+        UnsupportedOption: it does not; the message names the option.
     """
     for name, value in options.changed().items():
         if not SCHEMA[name].torch:

@@ -105,7 +105,7 @@ def _translation_request(
             "keep": {
                 "type": "string",
                 "enum": [KEPT],
-                "description": "what of plain text is kept as it is; html always is",
+                "description": "parts of plain text that are not translated; in html always",
             },
             "glossary": {
                 "type": "object",
@@ -118,7 +118,7 @@ def _translation_request(
                 "minimum": 0,
                 "maximum": settings.max_alternatives,
                 "default": 0,
-                "description": "others, besides the best one",
+                "description": "number of further translations, besides the best one",
             },
             "system": {
                 "type": "string",

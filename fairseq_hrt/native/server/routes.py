@@ -120,7 +120,7 @@ class Server:
         return JSONResponse(answer)
 
     async def _ranked(self, wanted: TranslationRequest, system: ServedSystem) -> List[List[str]]:
-        """The translations of each text, best first."""
+        """The translations of each text of a request by a system, best first."""
         options = (
             alternatives_options(system, wanted.alternatives + 1, {}) if wanted.alternatives else {}
         )

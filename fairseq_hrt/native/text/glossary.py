@@ -59,8 +59,8 @@ def within_word(text: str, place: int) -> bool:
 
 
 def _continues(sign: str) -> bool:
-    """Whether a character belongs to the one before: accents, vowel signs, joiners, and the second
-    and third letter of a Korean syllable that is written in letters."""
+    """Whether a character always belongs to the character before it: accents, vowel signs, joiners,
+    and the second and third letter of a Korean syllable that is written in letters."""
     return (
         unicodedata.category(sign)[0] == "M"
         or sign in "\u200c\u200d"
@@ -168,8 +168,8 @@ class Glossary:
 
     @classmethod
     def read(cls, path: Union[str, Path]) -> "Glossary":
-        """Reads a file: a term, a tab and its translation in each line, in UTF-8. Empty lines and
-        white space around terms are left out.
+        """Reads a glossary from a UTF-8 file that has a term, a tab and the term's translation in
+        each line. Empty lines and white space around terms are ignored.
 
         Raises:
             ValueError: a line is not a pair of a term and its translation, a term has two

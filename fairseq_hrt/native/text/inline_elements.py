@@ -120,7 +120,7 @@ class _Layout:
         self._right.reverse()
 
     def wordless(self, mark: Mark) -> bool:
-        """Whether a mark has no words in the text."""
+        """Whether a mark encloses no words of the source text."""
         return self.source.before(mark.start) == self.source.before(mark.end)
 
     def gap(self, place: int) -> Tuple[int, int]:

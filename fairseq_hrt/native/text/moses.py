@@ -46,12 +46,13 @@ _ESCAPED = str.maketrans(dict(_ESCAPES))
 
 
 def escape(text: str) -> str:
-    """``sacremoses.MosesTokenizer.escape_xml``."""
+    """Escapes characters such as ``&`` and ``'`` as ``sacremoses.MosesTokenizer.escape_xml``
+    does."""
     return text.translate(_ESCAPED)
 
 
 def unescape(text: str) -> str:
-    """``sacremoses.MosesDetokenizer.unescape_xml``."""
+    """Undoes :func:`escape`, as ``sacremoses.MosesDetokenizer.unescape_xml`` does."""
     if "&" in text:
         for sign, escaped in (*_FORMER_ESCAPES, *reversed(_ESCAPES)):
             text = text.replace(escaped, sign)
@@ -59,7 +60,8 @@ def unescape(text: str) -> str:
 
 
 class Normalizer:
-    """``sacremoses.MosesPunctNormalizer(lang=language).normalize``."""
+    """Normalises punctuation as ``sacremoses.MosesPunctNormalizer(lang=language).normalize``
+    does."""
 
     UNICODE = (("„", '"'), ("“", '"'), ("”", '"'), ("–", "-"), ("—", " - "))
     QUOTES = (("´", "'"), ("‘", "'"), ("‚", "'"), ("’", "'"), ("''", '"'), ("…", "..."))
@@ -87,7 +89,7 @@ class Normalizer:
         )
 
     def __call__(self, text: str) -> str:
-        """The normalised text."""
+        """Returns the normalised text."""
         if "\r" in text:
             text = text.replace("\r", "")
         brackets = "(" in text or ")" in text
@@ -135,12 +137,12 @@ def _quote_before_stops(found: "re.Match[str]") -> str:
 
 
 class Tokenizer:
-    """``sacremoses.MosesTokenizer(lang=language)``, called as ``tokenize(text, escape=False,
-    return_str=True)``.
+    """Tokenises as ``sacremoses.MosesTokenizer(lang=language).tokenize(text, escape=False,
+    return_str=True)`` does.
 
     Args:
-        rules: of the language.
-        aggressive: also ``aggressive_dash_splits=True``.
+        rules: Moses' rules of the language.
+        aggressive: whether to split words at hyphens, as with ``aggressive_dash_splits=True``.
     """
 
     JUNK = re.compile("[\\000-\\037]")
@@ -159,7 +161,7 @@ class Tokenizer:
         self._expressions: Dict[Tuple[str, bool], List[Tuple[Pattern[str], str]]] = {}
 
     def __call__(self, text: str) -> str:
-        """The tokens, separated by spaces."""
+        """Returns the tokens of a text, separated by spaces."""
         if not text.isprintable():
             text = self.JUNK.sub("", re.sub(r"\s+", " ", text))
         text = text.strip().translate(self.padding)
@@ -178,8 +180,8 @@ class Tokenizer:
         return self.MARKER.sub(_dots, text) if "DOTMULTI" in text else text
 
     def _pad(self, code: int) -> Union[int, str]:
-        """For ``str.translate``: puts spaces around characters other than letters, digits, white
-        space and ``.'`,-``."""
+        """Returns the replacement of a character for ``str.translate``: with spaces around it,
+        unless it is a letter, digit, white space or one of ``.'`,-``. ``code``: its code point."""
         sign = chr(code)
         kept = sign in ".'`,-" or sign.isspace() or is_member(self.rules.alnum, code)
         return code if kept else f" {sign} "
@@ -305,7 +307,8 @@ _PLAIN, _ASIAN, _OPENING, _PUNCTUATION, _FRENCH_PUNCTUATION, _CONTRACTION, _ELIS
 
 
 class Detokenizer:
-    """``sacremoses.MosesDetokenizer(lang=language).detokenize(text.split(), unescape=False)``.
+    """Detokenises as ``sacremoses.MosesDetokenizer(lang=language).detokenize(text.split(),
+    unescape=False)`` does.
 
     Raises:
         ValueError: the language is in ``WITHOUT_DETOKENIZER``.
@@ -320,7 +323,7 @@ class Detokenizer:
         self.kinds = Remembered(self._kind)
 
     def __call__(self, text: str) -> str:
-        """Detokenises tokens that are separated by spaces."""
+        """Joins tokens that are separated by spaces to a text."""
         tokens = text.split()
         if "@-@" in text:
             tokens = f" {' '.join(tokens)} ".replace(" @-@ ", "-").split()

@@ -98,7 +98,7 @@ class MosesRules:
 
     @classmethod
     def load(cls, path: Path) -> "MosesRules":
-        """Reads a file of :meth:`save`.
+        """Reads a file that :meth:`save` has written.
 
         Raises:
             ValueError: the file is missing or damaged.
@@ -121,7 +121,8 @@ class MosesRules:
 
 
 def _ranges(signs: Iterable[str]) -> Ranges:
-    """The code points of characters as sorted ranges (first, last, first, last, …)."""
+    """The code points of all characters in ``signs``, as sorted ranges (first, last, first, last,
+    …)."""
     ends: List[int] = []
     for code in sorted(set(map(ord, chain.from_iterable(signs)))):
         if ends and ends[-1] == code - 1:

@@ -75,10 +75,10 @@ class Passage:
         self._cut = False
 
     def unit(self, written: str) -> None:
-        """Adds a unit, which is not translated.
+        """Adds a unit (placeholder, image, code, comment), which is not translated, to the end.
 
         Args:
-            written: its markup or text.
+            written: the unit's markup or text.
         """
         self._written.append(written)
         unit = Mark(written, self._length, leading=not self._worded or self._last in _LINE_BREAKS)
@@ -95,14 +95,14 @@ class Passage:
         self._unit, self._bare = unit, False
 
     def open(self, written: str) -> None:
-        """Begins an element with this opening tag."""
+        """Begins an element; ``written`` is its opening tag."""
         self._written.append(written)
         element = Mark(written, self._length)
         self._open[-1].inside.append(element)
         self._open.append(element)
 
     def close(self, written: str) -> None:
-        """Ends the innermost open element with this closing tag."""
+        """Ends the innermost open element; ``written`` is its closing tag."""
         self._written.append(written)
         element = self._open.pop()
         element.closing, element.end = written, self._length
@@ -124,10 +124,10 @@ class Passage:
         return "".join(self._written)
 
     def write(self, translation: str, found: Sequence[Link]) -> str:
-        """The translation with its marks.
+        """Returns the translation with the marks of the passage.
 
         Args:
-            translation: the translation of ``text``.
+            translation: the translation of :attr:`text`.
             found: the links between the two.
         """
         if not self.marked:

@@ -75,12 +75,12 @@ class TextPipeline:
 
     @property
     def prefix_length(self) -> int:
-        """The number of subwords that are prepended to every source: 1 for a language token, else
-        0."""
+        """The number of subwords that are prepended to every source: 1 if the model needs a
+        language token, else 0."""
         return int(self.recipe.source_prefix is not None)
 
     def text(self, words: str) -> str:
-        """The raw text of a model's output, given as subwords separated by spaces."""
+        """Converts a model's output, subwords separated by spaces, to raw text."""
         if self.recipe.target_prefix is not None:
             first, _, rest = words.partition(" ")
             if first == self.recipe.target_prefix or LANGUAGE_TOKEN.fullmatch(first):

@@ -156,7 +156,7 @@ class TextRecipe:
         return Tokenization.parse(self.tokenizer, (self.source_lang, self.target_lang))
 
     def reversed(self) -> "TextRecipe":
-        """The recipe of the opposite direction."""
+        """The recipe for the opposite direction of translation: source and target are exchanged."""
         source, target = self.tokenization.languages
         tokenizer = str(self.tokenization)
         if (source, target) != (self.source_lang, self.target_lang):

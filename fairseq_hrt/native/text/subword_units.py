@@ -63,7 +63,7 @@ class SubwordUnits:
         return " ".join(map(self.units.__getitem__, words)).split()
 
     def _units(self, word: str) -> str:
-        """The units of a word, separated by spaces."""
+        """The subword units of a word, separated by spaces; all but the last end in ``@@``."""
         if len(word) == 1:
             return word
         parts = self._merge(
@@ -76,7 +76,8 @@ class SubwordUnits:
         return "@@ ".join(parts)
 
     def _merge(self, parts: List[str]) -> List[str]:
-        """Merges pairs in the order of their ranks, each at all its places from left to right.
+        """Merges neighbouring parts of a word as the file of codes says: pairs in the order of
+        their ranks, each at all its places from left to right.
 
         Takes nearly linear time: pairs are queued by rank, and a merge touches only its neighbours.
         """

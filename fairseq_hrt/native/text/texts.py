@@ -49,7 +49,8 @@ class DecodedText:
 
     @property
     def aligned(self) -> bool:
-        """Whether the translations need alignments, because a passage has marks."""
+        """Whether the translations need alignments, because a passage of the text has marks, which
+        have to be put into its translation."""
         return any(passage.marked for passage in self._document.passages)
 
     def text(self, rank: int = 0) -> str:
@@ -66,7 +67,8 @@ class DecodedText:
         return self._document.join(joined)
 
     def _links(self, segments: Segments, translations: Sequence[Any]) -> List[Link]:
-        """The links between a passage and its translation, from those of its sentences."""
+        """The links between a passage and its translation, made from the links between its
+        sentences and their ``translations``."""
         found: List[Link] = []
         source = target = len(segments.gaps[0])
         for sentence, one, gap in zip(segments.sentences, translations, segments.gaps[1:]):

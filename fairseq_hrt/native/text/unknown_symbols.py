@@ -28,10 +28,10 @@ class Symbol(NamedTuple):
 
     Attributes:
         text: the symbols, with the white space between them.
-        place: the number of source subwords before them.
-        inside: whether they lie within the next subword.
-        left, right: the characters beside them, a space for white space; empty at an end of the
-            line.
+        place: the number of source subwords before the symbols.
+        inside: whether the symbols lie within the next subword.
+        left, right: the characters of the line beside the symbols, a space for any white space;
+            empty at an end of the line.
     """
 
     text: str

@@ -42,8 +42,8 @@ class Words:
     """The words and punctuation marks of a text; every character but white space belongs to one.
 
     Attributes:
-        starts, ends: the span of each in the text.
-        signs: whether each is punctuation rather than a word.
+        starts, ends: the characters [start, end) of each in the text.
+        signs: for each whether it is a punctuation mark and not a word.
     """
 
     def __init__(self, text: str, spans: Optional[Sequence[Tuple[int, int]]] = None) -> None:
@@ -109,8 +109,8 @@ def links(
 
 
 def locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
-    """The span (start, end) of each subword in the text; empty, (n, n), for subwords that are not
-    found, as after normalisation."""
+    """Finds the span (start, end) of each subword in a raw text. A subword that is not found there,
+    because normalisation has changed it, has an empty span, (n, n)."""
     spans, place, missing = [], 0, 0
     lowered = text.lower()
     # Some letters have a lower case of two characters.
