@@ -58,7 +58,7 @@ INSTRUCTION_SETS: Dict[str, List[str]] = {
     "avx2": ["-mavx2", "-mfma"],
     "neon_dotprod": ["-march=armv8.2-a+dotprod"],
 }
-# What a compiler defines for a processor that can run them; AMX comes with AVX-512.
+# The macros that compilers define for processors that can run them; AMX comes with AVX-512.
 MACROS = {
     "amx_int8": "__AMX_INT8__",
     "avx512_vnni": "__AVX512VNNI__",

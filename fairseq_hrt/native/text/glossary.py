@@ -323,7 +323,7 @@ class _Units:
         self._ends: Dict[int, bool] = {}
 
     def ends(self, unit: int) -> bool:
-        """Whether no word goes on behind the unit with this index."""
+        """Whether a word may end behind the unit with this index."""
         found = self._ends.get(unit)
         if found is None:
             found = self._ends[unit] = not within_word(self.text, self.spans[unit][1])

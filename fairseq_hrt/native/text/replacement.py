@@ -1,5 +1,5 @@
 """Replaces ``<unk>`` in translations by source words (``--replace-unk``). Unlike fairseq's
-commands, translation from raw text still knows the source words that the dictionary lacks."""
+commands, translation from raw text still has the source words that the dictionary lacks."""
 
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple

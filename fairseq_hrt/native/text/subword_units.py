@@ -76,8 +76,8 @@ class SubwordUnits:
         return "@@ ".join(parts)
 
     def _merge(self, parts: List[str]) -> List[str]:
-        """Merges neighbouring parts of a word as the file of codes says: pairs in the order of
-        their ranks, each at all its places from left to right.
+        """Merges neighbouring parts of a word in the order of the file of codes (their ranks), each
+        pair at all its places from left to right.
 
         Takes nearly linear time: pairs are queued by rank, and a merge touches only its neighbours.
         """
