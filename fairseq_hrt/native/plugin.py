@@ -63,5 +63,8 @@ def plugin() -> Plugin:
         return cast(Plugin, importlib.import_module(_MODULE))
     except ModuleNotFoundError as error:
         if error.name is not None and _MODULE.startswith(error.name):
-            raise ModuleNotFoundError("this installation only translates", name="torch") from None
+            raise ModuleNotFoundError(
+                "this installation only translates: install the whole plugin, fairseq_hrt",
+                name="torch",
+            ) from None
         raise

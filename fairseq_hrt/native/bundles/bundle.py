@@ -164,7 +164,9 @@ def require_file(path: Path) -> None:
 def require_dictionary(data: Path, language: str) -> None:
     """Raises ValueError if the folder ``data`` does not hold the dictionary of a language."""
     if not (data / f"dict.{language}.txt").is_file():
-        raise ValueError(f"{data} does not hold dict.{language}.txt")
+        raise ValueError(
+            f"{data} does not hold dict.{language}.txt: give the folder with both dictionaries"
+        )
 
 
 def create_bundle(

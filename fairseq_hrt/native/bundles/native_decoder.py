@@ -134,8 +134,8 @@ class NativeDecoder:
         if (header.source_vocabulary, header.target_vocabulary) != (len(source), len(target)):
             raise ValueError(
                 f"{file} was made for dictionaries of {header.source_vocabulary} and"
-                f" {header.target_vocabulary} words, the bundle has {len(source)} and"
-                f" {len(target)}: pack it again"
+                f" {header.target_vocabulary} words, but the bundle's have {len(source)} and"
+                f" {len(target)}: pack the bundle again"
             )
         decoder = cls(engine, source, target, task=bundle.task, training=bundle.runtime_options)
         if use_shortlist:

@@ -56,7 +56,10 @@ def load_shortlist(
         else (_read_lex(path, given, source, target, best), set())
     )
     if not any(found.values()):
-        raise ValueError(f"{path} has none of the dictionaries' words: it belongs to other data")
+        raise ValueError(
+            f"{path} has none of the dictionaries' words: it belongs to other data; give the"
+            " model's own"
+        )
     # Dictionaries are sorted by frequency.
     always |= set(range(len(SPECIAL), min(len(SPECIAL) + frequent, len(target))))
     return pack(found, always, len(source))

@@ -207,8 +207,8 @@ def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
         unknown = sorted(held.keys() - _READ - _HARMLESS - _NEUTRAL.keys())
         if unknown:
             raise ValueError(
-                f"{path} has {shown(unknown[0])}: {shown(held[unknown[0]])}, which is not known"
-                " here: remove it there if it does not matter"
+                f"{path} has {shown(unknown[0])}: {shown(held[unknown[0]])}, an unknown option:"
+                " remove it there if it does not change translations"
             )
     else:
         path, known = folder / CONFIG, _READ | _NEUTRAL.keys()
@@ -218,8 +218,8 @@ def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
     for name, neutral in _NEUTRAL.items():
         if name in held and held[name] not in neutral:
             raise ValueError(
-                f"{path} has {name}: {shown(held[name])}, which this package does not have: remove"
-                " it there"
+                f"{path} has {name}: {shown(held[name])}, which this package does not support:"
+                " remove it there"
             )
     return Settings(held, path)
 

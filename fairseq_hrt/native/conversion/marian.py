@@ -151,8 +151,8 @@ class _Named:
             self.vocabularies *= 2
         if len(self.vocabularies) != 2:
             raise ValueError(
-                f"{self.settings.subject} names {len(self.vocabularies)} vocabularies: one or two"
-                " are read"
+                f"{self.settings.subject} names {len(self.vocabularies)} vocabularies: name one for"
+                " both languages, or two"
             )
         self.shortlist = self._shortlist()
 

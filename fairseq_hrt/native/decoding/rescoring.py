@@ -90,7 +90,7 @@ class Rescorer:
         if longest > reads:
             raise ValueError(
                 f"--rescore-path: a source of {longest} tokens is longer than the {reads} which"
-                f" that model reads; leave it out with --max-source-positions {reads}"
+                f" that model reads; skip longer ones by --max-source-positions {reads}"
                 " --skip-invalid-size-inputs-valid-test"
             )
         try:

@@ -86,7 +86,7 @@ def settled(
             theirs = next(one.decodes or one.name for one in FAMILIES if one.name == option.origin)
             raise ValueError(
                 f"{flag(name)} {value} belongs to models of the family {theirs}, and this one is of"
-                f" the family {family}"
+                f" the family {family}; leave it out"
             )
         foreign[name] = option.default
     changes = {**foreign, **set_aside(own, given)}

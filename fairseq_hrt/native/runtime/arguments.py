@@ -47,7 +47,7 @@ def _target_words(name: str, words: Any, vocabulary: int) -> np.ndarray:
     if wrong.size:
         raise ValueError(
             f"the shortlist's {name} hold the id {wrong[0]}; the model has {vocabulary} target"
-            " words; make it again"
+            " words; make the shortlist again"
         )
     return np.ascontiguousarray(found, np.int32)
 

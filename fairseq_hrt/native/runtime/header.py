@@ -36,7 +36,9 @@ class Header(FamilyFields):
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ModelFileError(f"its header is not JSON ({error})") from None
+            raise ModelFileError(
+                f"its header is not JSON ({error}); convert the model again"
+            ) from None
         if not isinstance(values, dict):
             raise ModelFileError("its header is not a JSON object")
         version = values.pop("format", None)
@@ -47,7 +49,9 @@ class Header(FamilyFields):
         known = {item.name: item for item in fields(cls)}
         odd = sorted((set(values) ^ set(known)) - (set(LATER) - set(values)))
         if odd:
-            raise ModelFileError(f"its header has a missing or unknown field, {odd[0]!r}")
+            raise ModelFileError(
+                f"its header has a missing or unknown field, {odd[0]!r}; convert the model again"
+            )
         header = cls(
             **{
                 name: _typed(name, item.type, values[name])

@@ -64,8 +64,8 @@ def model_tensors(
         if not np.isfinite(array).all():
             raise NumericalError(
                 f"the model's {name} holds a number that is not finite, NaN or infinity (a diverged"
-                " or truncated training?); take an earlier checkpoint, or --engine torch where it"
-                " is meant"
+                " or truncated training?); use an earlier checkpoint, or --engine torch if this is"
+                " intended"
             )
         if header.weights == "int8" and kind == "matrix" and name not in exact:
             tensors[name], tensors[f"{name}.scale"] = quantise_rows(array, stored)

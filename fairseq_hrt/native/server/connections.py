@@ -142,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_begin(self) -> None:
         if not self._request.answered:
-            raise ValueError("this one's turn has not come")
+            raise ValueError("a request came before the last one was answered")
         self._request = Request()
 
     def on_url(self, url: bytes) -> None:
@@ -157,7 +157,7 @@ class Connection(asyncio.BufferedProtocol):
         request, version = self._request, self._parser.get_http_version()
         hosts = [name for name, _ in request.headers].count(b"host")
         if hosts > 1 or (hosts == 0 and version == "1.1"):
-            raise ValueError("which host is meant is not clear")
+            raise ValueError("a request must have exactly one Host header")
         self._pending = 0
         request.keep_alive = version == "1.1" and self._parser.should_keep_alive()
         path, _, query = request.target.partition(b"?")

@@ -77,8 +77,8 @@ class Settings:
         for name in ("max_alternatives", "batch_wait"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(
-                    f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative, and"
-                    " finite"
+                    f"--{name.replace('_', '-')} {getattr(self, name)} must be finite and not"
+                    " negative"
                 )
         if self.max_sentences > self.max_queue:
             raise ValueError(

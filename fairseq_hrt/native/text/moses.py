@@ -316,7 +316,9 @@ class Detokenizer:
 
     def __init__(self, rules: MosesRules) -> None:
         if rules.target_language in WITHOUT_DETOKENIZER:
-            raise ValueError(f"no detokeniser of our own for {rules.target_language}")
+            raise ValueError(
+                f"the detokeniser does not support {rules.target_language}: use that of sacremoses"
+            )
         self.rules = rules
         self.english = rules.target_language == "en"
         self.elides = rules.target_language in ("fr", "it", "ga")
