@@ -26,7 +26,8 @@ class Family:
         decodes: the family whose models it decodes, if not its own.
         left_to_right: whether its models can write word by word, and so rerank, align and continue
             translations.
-        scores_by_word: whether given translations are scored word by word; False: as a whole.
+        scores_by_word: whether given translations are scored word by word; False: by a score that
+            the family defines.
         several: whether it can find several translations of a sentence.
         several_by: for messages, the options with which it finds several.
         graphs: whether its translations are paths of graphs.
@@ -79,8 +80,8 @@ class Family:
         return {}
 
     def spare_positions(self, header: Any) -> int:
-        """The number of positions after ``longest_target`` for which the decoder also needs
-        position vectors, since it writes whole blocks."""
+        """The number of positions behind ``longest_target`` for which the decoder needs position
+        vectors, too."""
         return 1
 
     def writes_in_order(self, header: Any) -> bool:
