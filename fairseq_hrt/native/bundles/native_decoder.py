@@ -135,7 +135,7 @@ class NativeDecoder:
             raise ValueError(
                 f"{file} was made for dictionaries of {header.source_vocabulary} and"
                 f" {header.target_vocabulary} words, but the bundle's have {len(source)} and"
-                f" {len(target)}: pack the bundle again"
+                f" {len(target)}: pack it again"
             )
         decoder = cls(engine, source, target, task=bundle.task, training=bundle.runtime_options)
         if use_shortlist:
