@@ -1,6 +1,7 @@
-"""Access to the PyTorch side, which decodes, checks and writes checkpoints.
+"""Access to the package's PyTorch side, which decodes, checks and writes checkpoints.
 
-Nothing in this folder imports from outside it; only this module loads that side, by its name.
+Modules in this folder import nothing from outside it, since the translation-only package lacks the
+rest. Only this module loads ``export/plugin.py``, by its name and when it is needed.
 """
 
 import importlib
@@ -14,7 +15,7 @@ _MODULE = f"{__name__.split('.')[0]}.export.plugin"
 
 
 class Plugin(Protocol):
-    """The functions of ``export/plugin.py``."""
+    """The functions of ``export/plugin.py``, the package's PyTorch side."""
 
     def torch_decoder(
         self, folder: Path, device: Optional[str], threads: Optional[int]
@@ -22,16 +23,17 @@ class Plugin(Protocol):
         """Loads a bundle's checkpoints for decoding by PyTorch."""
 
     def require_known_task(self, name: object, subject: str) -> str:
-        """Returns the name of a task that data of unknown origin may use; ValueError for others."""
+        """Returns the task's ``name`` if a file of unknown origin may name that task; otherwise
+        raises ValueError, whose message begins with ``subject``, the file."""
 
     def allowed_options(self, task: str) -> Mapping[str, Optional[type]]:
-        """The options that data of unknown origin may set for a task, with their types."""
+        """The options that a file of unknown origin may set for a task: {name: type of value}."""
 
     def load_tensors(self, path: Path) -> Any:
         """Loads a PyTorch file of unknown origin, without running code from it."""
 
     def save_checkpoint(self, state: Dict[str, Any], path: Path) -> None:
-        """Writes the parts of a checkpoint that decoding needs."""
+        """Writes a checkpoint to ``path``, with only those parts that decoding needs."""
 
     def checkpoint_of(
         self, architecture: str, options: Mapping[str, Any], parameters: Mapping[str, Any],
@@ -40,14 +42,15 @@ class Plugin(Protocol):
         """Builds a checkpoint from an imported model; see ``export/imported.py``."""
 
     def add_runtime(self, bundle: Any, weights: str, **options: Any) -> None:
-        """Adds the native engine's model after comparing it with PyTorch's; see
-        ``export/runtime_bundle.py``."""
+        """Adds the native engine's model to a bundle that is being made, after comparing its
+        translations with PyTorch's; see ``export/runtime_bundle.py``."""
 
     def import_checkpoints(
         self, folder: Path, checkpoints: Any, data: Path, *, task: str, languages: Any,
         complete: Any, **described: Any,
     ) -> Any:  # fmt: skip
-        """Makes a bundle of checkpoints from elsewhere; see ``export/imported_checkpoints.py``."""
+        """Makes a bundle from checkpoints that another installation of fairseq trained; see
+        ``export/imported_checkpoints.py``."""
 
 
 def plugin() -> Plugin:
@@ -60,5 +63,8 @@ def plugin() -> Plugin:
         return cast(Plugin, importlib.import_module(_MODULE))
     except ModuleNotFoundError as error:
         if error.name is not None and _MODULE.startswith(error.name):
-            raise ModuleNotFoundError("this installation only translates", name="torch") from None
+            raise ModuleNotFoundError(
+                "this installation only translates: install the whole plugin, fairseq_hrt",
+                name="torch",
+            ) from None
         raise

@@ -349,7 +349,7 @@ def test_what_is_refused(refusal, bundles, toy_data, teacher, tmp_path):
                 "--subwords",
                 "subword-nmt",
             ],
-            "need file of codes",
+            "need a file of codes",
         ),
         (["nonsense"], "there is no verb 'nonsense'"),
         (["doctor", "--beam"], "unrecognized arguments: --beam"),

@@ -1,5 +1,5 @@
-"""Bundles: folders with everything that translates raw text; how they are made, described and
-loaded, and the translator."""
+"""Bundles: folders with everything that is needed to translate raw text. The modules write,
+describe and load bundles, and translate with them."""
 
 __all__ = [
     "asynchronous",

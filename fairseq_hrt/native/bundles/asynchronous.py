@@ -15,7 +15,8 @@ BATCH, QUEUE, SECONDS = 32, 4096, 0.003
 
 
 class AsyncTranslation:
-    """The queue of a translator; in a forked process it begins anew.
+    """Translates for asyncio by a queue, whose thread decodes waiting lines together. A forked
+    process gets a queue of its own.
 
     Args:
         translator: a :class:`.translator.Translator`.
@@ -34,7 +35,8 @@ class AsyncTranslation:
         glossary: Optional[Glossary] = None,
         **decoding: Any,
     ) -> Any:
-        """See :meth:`.translator.Translator.translate_async`."""
+        """Translates lines through the queue; see
+        :meth:`.translator.Translator.translate_async`."""
         rows = [lines] if isinstance(lines, str) else list(lines)
         require_lines(rows)
         options: Dict[str, Any] = {name: _text(value) for name, value in decoding.items()}
@@ -45,7 +47,8 @@ class AsyncTranslation:
         return results[0] if isinstance(lines, str) else results
 
     def close(self) -> None:
-        """Ends the threads once they have nothing to do; further calls begin new ones."""
+        """Makes the queue's threads end as soon as no lines wait, without waiting for that. Later
+        calls of :meth:`translate` start new threads."""
         with self._lock:
             batcher, self._batcher = self._batcher, None
         if batcher is not None and self._process == os.getpid():

@@ -1,22 +1,22 @@
-"""Sentences of different requests, prepared in turn and decoded together.
+"""A queue in which sentences of different requests are prepared in turn and decoded together.
 
-A sentence is prepared, in a thread of its own, into the pieces that a decoder takes: one, unless it
-is very long. A decoder does many pieces at little more cost than one, so those that are ready
-within a few milliseconds share a batch. This makes it fair between requests:
+One thread prepares each sentence: it splits the sentence into the pieces that a decoder takes, only
+one unless it is very long. Another thread decodes. Many pieces cost a decoder little more than one,
+so those that are ready within a few milliseconds share a batch. These rules make it fair:
 
-* Whoever asks for little goes first. The sentence to be prepared next is the shortest of those that
-  are next in their requests; a batch begins with a piece of the request of which least will have
-  been decoded then. Every eighth time it is the oldest request's turn, whatever it asks for, so
-  that new ones cannot hold it up for ever.
-* The rest of a batch is filled with one piece of each other request, then with their second ones,
-  and so on, those of similar length first. None is much longer than the first one, for a batch ends
-  with its longest piece.
-* A batch is limited in pieces and in work, for nothing interrupts it.
+* Small requests go first. The sentence to be prepared next is the shortest of those that are next
+  in their requests; a batch begins with a piece of the request that has had least decoded, this
+  piece included. Every eighth time it is the oldest request's turn, whatever its size, so that new
+  requests cannot hold it up for ever.
+* The rest of a batch is filled with one piece of each other request, then with their second pieces,
+  and so on, those of similar length first. None is much longer than the first piece, since a batch
+  takes as long as its longest piece.
+* A batch is limited in pieces and in work, since nothing interrupts it.
 
-So a short request waits for little more than the batch that is being decoded, however much the
-others ask for. Of a request that was given up nothing more is prepared or decoded. Where a batch
-fails, each of its pieces is tried alone. A translation does not depend on its batch: that is a
-property of the engines, and tested there.
+So a short request waits for little more than the batch that is being decoded, however large the
+other requests are. Once a request is given up, nothing more of it is prepared or decoded. If a
+batch fails, each of its pieces is tried alone. A translation does not depend on its batch: the
+engines guarantee that, and their tests check it.
 """
 
 import asyncio
@@ -45,24 +45,24 @@ AHEAD = 4
 
 
 class QueueFull(RuntimeError):
-    """Too many sentences wait."""
+    """The queue has no room for further sentences."""
 
 
 class QueueClosed(RuntimeError):
-    """No sentences are taken any more."""
+    """The queue is closed and accepts no more sentences."""
 
 
 @dataclass(eq=False)
 class _Request:
-    """Some sentences that were submitted together.
+    """The sentences of one call of :meth:`Batcher.submit`.
 
     Attributes:
-        options: of decoding.
-        loop: of those who wait.
-        sentences: not prepared yet.
-        pieces: prepared and not taken yet.
-        taken: subwords of the pieces that were taken.
-        given_up: whether nobody waits any more.
+        options: the decoding options, as sorted pairs.
+        loop: the event loop that waits for the results.
+        sentences: those that are not prepared yet.
+        pieces: those that are prepared and not yet taken by the decoder.
+        taken: subwords of the pieces that the decoder has taken.
+        given_up: whether nobody waits for the results any more.
     """
 
     options: Options
@@ -78,11 +78,13 @@ class _Sentence:
     """A sentence of a request.
 
     Attributes:
-        answer: belongs to the loop of the request.
-        since: when it was submitted.
-        to_take: pieces that wait for the decoder.
-        to_decode: pieces without a result.
-        results: of its pieces.
+        text: the sentence.
+        request: the request that it belongs to.
+        answer: the future of its result, in the request's event loop.
+        since: when it was submitted, by :func:`time.monotonic`.
+        to_take: number of its pieces that wait for the decoder.
+        to_decode: number of its pieces without a result.
+        results: the results of its pieces.
     """
 
     text: str
@@ -96,7 +98,7 @@ class _Sentence:
 
 @dataclass(eq=False)
 class _Piece:
-    """A piece of a sentence, and which one it is."""
+    """A piece of a sentence: its index among the pieces, and its content, made by ``prepare``."""
 
     sentence: _Sentence
     number: int
@@ -104,17 +106,18 @@ class _Piece:
 
 
 class Batcher:
-    """A queue of sentences, the thread that prepares them and the thread that decodes them.
+    """A queue of sentences, with the thread that prepares them and the thread that decodes them.
 
     Args:
         decode: decodes a batch; called in one thread only.
-        max_batch: pieces of a batch.
-        max_queue: sentences that may wait.
-        wait: seconds that the first sentence of a batch waits for company.
-        prepare: called in one thread only; without it a sentence is its only piece.
-        join: called where a sentence has several pieces.
+        max_batch: most pieces of a batch.
+        max_queue: most sentences that may wait.
+        wait: seconds that the first sentence of a batch waits for others to share the batch.
+        prepare: splits a sentence into pieces; called in one thread only. By default a sentence is
+            its only piece.
+        join: makes the result of a sentence with several pieces from their results.
         observe: called with (pieces of a batch, seconds) after each batch.
-        observe_queue: called with the length of the queue whenever it has changed.
+        observe_queue: called with the number of waiting sentences whenever it has changed.
     """
 
     def __init__(
@@ -154,21 +157,23 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """Sentences in the queue: those of which something has not been taken by the decoder."""
+        """The number of sentences in the queue: those with a piece that the decoder has not taken
+        yet."""
         return self._waiting
 
     def given_up(self) -> bool:
-        """Whether nobody waits for the batch that is being decoded any more: their time is over, or
-        their clients have gone."""
+        """Whether nobody waits any more for the sentences of the batch that is being decoded: their
+        time is over, or their clients have gone."""
         return all(piece.sentence.answer.done() for piece in self._batch)
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
-        """The results of some sentences, in their order.
+        """Puts sentences into the queue and waits for their results, which it returns in the order
+        of the sentences. ``options`` are passed to the decoder.
 
         Raises:
-            QueueFull: there are as many sentences as may wait.
-            QueueClosed: the queue takes none any more.
-            Exception: what preparation or the decoder raised.
+            QueueFull: the queue has no room for all of them.
+            QueueClosed: :meth:`close` was called.
+            Exception: any error that ``prepare``, ``decode`` or ``join`` raised.
         """
         loop = asyncio.get_running_loop()
         request = _Request(tuple(sorted(options.items())), loop)
@@ -180,7 +185,10 @@ class Batcher:
             if self._closed:
                 raise QueueClosed("the queue is closed")
             if self._waiting + len(answers) > self._max_queue:
-                raise QueueFull(f"{self._max_queue} sentences may wait, no more")
+                raise QueueFull(
+                    f"the queue is full: at most {self._max_queue} sentences may wait; try again"
+                    " later"
+                )
             self._requests.append(request)
             self._count(len(answers))
             self._submitted.notify()
@@ -190,7 +198,8 @@ class Batcher:
             self._give_up(request)
 
     def close(self, patience: float = 0.0) -> None:
-        """Decodes what waits, for at most ``patience`` seconds, and ends the threads."""
+        """Accepts no more sentences; the threads end when the waiting ones are decoded. Returns
+        then, or after ``patience`` seconds."""
         with self._submitted:
             self._closed = True
             self._notify()
@@ -199,15 +208,15 @@ class Batcher:
             thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _give_up(self, request: _Request) -> None:
-        """Takes what is left of a request out of the queue, for it must cost no more time; of one
-        that was answered nothing is."""
+        """Takes a request, with everything of it that still waits, out of the queue: it was
+        answered, or nobody waits for its results any more."""
         with self._submitted:
             request.given_up = True
             self._requests.remove(request)
             self._count(-len(request.sentences) - len({piece.sentence for piece in request.pieces}))
 
     def _count(self, more: int) -> None:
-        """Keeps the number of sentences that wait."""
+        """Adds ``more``, which may be negative, to the number of waiting sentences."""
         self._waiting += more
         if more:
             self._observe_queue(self._waiting)
@@ -240,7 +249,8 @@ class Batcher:
                 self._add_pieces(sentence, contents)
 
     def _next_sentence(self) -> Optional[_Sentence]:
-        """The one that is to be prepared now; requests with enough pieces ahead are passed over."""
+        """Takes the sentence that is to be prepared next from its request; None if there is none.
+        Requests with many prepared pieces are skipped for now."""
         ahead = AHEAD * self._max_batch
         waiting = [
             request
@@ -294,7 +304,8 @@ class Batcher:
                 self._answer(batch)
 
     def _take(self) -> List[_Piece]:
-        """The first piece of the request whose turn it is, and those that go with it."""
+        """Takes a batch out of the queue: the first piece of the request whose turn it is, and
+        pieces with the same options that fit into the batch."""
         waiting = [request for request in self._requests if request.pieces]
         if not waiting:
             return []
@@ -330,7 +341,7 @@ class Batcher:
         return batch
 
     def _remove(self, batch: List[_Piece]) -> None:
-        """Takes a batch out of the queue."""
+        """Takes the pieces of a batch out of the queue."""
         taken = set(map(id, batch))
         for request in {piece.sentence.request for piece in batch}:
             request.pieces = [piece for piece in request.pieces if id(piece) not in taken]
@@ -368,7 +379,8 @@ class Batcher:
             self._keep(piece, result)
 
     def _keep(self, piece: _Piece, result: Any) -> None:
-        """Keeps the result of a piece; the last one of a sentence answers it."""
+        """Stores the result of a piece. With the last result of its sentence, joins the results and
+        answers the sentence."""
         sentence = piece.sentence
         sentence.results[piece.number] = result
         sentence.to_decode -= 1
@@ -385,12 +397,14 @@ class Batcher:
 
 
 def _turn(waiting: Sequence[_Request], number: int, cost: Callable[[_Request], int]) -> _Request:
-    """Whose turn it is, of some requests of which the oldest stands first."""
+    """The request whose turn it is: every OLDEST-th time the oldest, which stands first in
+    ``waiting``, else that of the lowest ``cost``. ``number`` counts the turns."""
     return waiting[0] if number % OLDEST == 0 else min(waiting, key=cost)
 
 
 def _resolve(sentence: _Sentence, *, result: Any = None, error: Any = None) -> None:
-    """Answers a waiting request, if it still waits."""
+    """Answers a sentence by its result or an error, in its request's event loop, unless it was
+    given up."""
 
     def set_answer() -> None:
         if not sentence.answer.done():

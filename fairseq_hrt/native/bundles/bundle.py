@@ -7,7 +7,7 @@ dict.<lang>.txt dictionaries
 codes           subword codes or model; target_codes if the target language has its own
 moses.json      Moses' rules for these languages
 runtime.safetensors, shortlist.safetensors   for the native runtime, if requested
-README.md       the card: what it is, how it was trained, how good it is
+README.md       the card: a description of the model, its training and its quality
 """
 
 import json
@@ -40,7 +40,7 @@ class Bundle:
         source_lang, target_lang: the languages, as in the dictionaries' file names.
         tokenizer, subwords: see :class:`TextRecipe`.
         models: file names of the checkpoints; empty if there is only the native engine's model.
-        codes: file name, or None.
+        codes: file name of the subword codes or the SentencePiece model, or None.
         options: decoding options by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
         card: further facts for the card, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
         rules: file name of Moses' rules, or None.
@@ -75,7 +75,7 @@ class Bundle:
 
     @property
     def recipe(self) -> TextRecipe:
-        """The text preparation."""
+        """The steps of text preparation, with the paths of the bundle's files."""
         codes, target_codes = (
             None if name is None else self.folder / name for name in (self.codes, self.target_codes)
         )
@@ -93,15 +93,15 @@ class Bundle:
         return source, target
 
     def pipeline(self) -> TextPipeline:
-        """The pipeline that prepares source lines and restores translations."""
+        """The pipeline that converts source lines to subwords, and translations to raw text."""
         rules = None if self.rules is None else MosesRules.load(self.folder / self.rules)
         if self.source_prefix is None:
             return TextPipeline(self.recipe, rules)
         return TextPipeline(self.recipe, rules, frozenset(self.dictionaries()[0].words))
 
     def target_pipeline(self) -> TextPipeline:
-        """The pipeline that prepares given translations by the rules of the target language, with
-        the Moses rules that are installed."""
+        """The pipeline that converts given translations to subwords, by the rules of the target
+        language; Moses' rules are those of the installed sacremoses."""
         return TextPipeline(self.recipe.reversed())
 
     @property
@@ -109,7 +109,7 @@ class Bundle:
         """The paths of the checkpoints.
 
         Raises:
-            ValueError: the bundle has none.
+            ValueError: the bundle has no checkpoint.
         """
         if not self.models:
             raise ValueError(
@@ -129,15 +129,15 @@ class Bundle:
 
 
 def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
-    """Reads a bundle's description.
+    """Reads and checks ``bundle.json``.
 
     A bundle may come from anywhere, so its description may only choose harmless options and name
     files in its own folder; see :mod:`.description`.
 
     Args:
         folder: the bundle's folder.
-        for_runtime: leave the task and the options to the runtime's own checks; fairseq is not
-            loaded.
+        for_runtime: whether the bundle is for the native engine, which checks the task and the
+            options itself; fairseq is then not loaded.
 
     Raises:
         ValueError: the folder is not a bundle, has another format, or its description holds
@@ -149,7 +149,7 @@ def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
 
 
 def require_new(folder: Path) -> None:
-    """Raises ValueError if the folder exists; called before inputs are read, which may take a
+    """Raises ValueError if the folder exists. Called before inputs are read, which may take a
     while."""
     if folder.exists() or folder.is_symlink():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
@@ -162,9 +162,11 @@ def require_file(path: Path) -> None:
 
 
 def require_dictionary(data: Path, language: str) -> None:
-    """Raises ValueError if a folder does not hold the dictionary of a language."""
+    """Raises ValueError if the folder ``data`` does not hold the dictionary of a language."""
     if not (data / f"dict.{language}.txt").is_file():
-        raise ValueError(f"{data} does not hold dict.{language}.txt")
+        raise ValueError(
+            f"{data} does not hold dict.{language}.txt: give the folder with both dictionaries"
+        )
 
 
 def create_bundle(
@@ -180,14 +182,14 @@ def create_bundle(
     """Writes a bundle into its folder, which appears only when complete; a failure leaves nothing.
 
     Args:
-        bundle: its description, apart from its models, codes and rules, which are set here.
+        bundle: the bundle's description; its models, codes and rules are set here.
         data: folder with the dictionaries.
         codes, target_codes: files of subword codes to copy, see :class:`..text.recipe.TextRecipe`.
         states: the checkpoints; if empty, PyTorch is not loaded.
         check: called with the complete folder before it gets its final name; its errors discard the
             bundle.
-        complete: adds files and lists them in the bundle; meanwhile ``bundle.folder`` is the
-            temporary folder.
+        complete: called to add further files and name them in the bundle; meanwhile
+            ``bundle.folder`` is the temporary folder.
 
     Raises:
         ValueError: the folder exists, a file is missing, or the text preparation is unknown.
@@ -248,10 +250,12 @@ def _fill(
     data: Path,
     copied: Dict[str, Path],
 ) -> None:
-    """Writes all files of a bundle except its description into the empty folder ``place``.
+    """Writes checkpoints, dictionaries, codes and Moses' rules of a bundle into the empty folder
+    ``place``.
 
     Args:
-        copied: files by their new names.
+        place, bundle, states, data: see :func:`create_bundle`.
+        copied: {name in the bundle: file to copy}.
     """
     for name, state in zip(bundle.models, states):
         plugin().save_checkpoint(state, place / name)

@@ -1,5 +1,5 @@
-"""Which options data of unknown origin may set, and to which values: numbers, switches, choices and
-a few words; never files or code.
+"""Checks options that a file of unknown origin (a bundle, a checkpoint) sets: only known names, and
+as values numbers, switches, choices and a few words; never files or code.
 
 Options that the user gives on the command line or as arguments are not checked here.
 """
@@ -46,7 +46,8 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,39}")
 def option_of_data(
     name: object, value: object, allowed: Mapping[str, Optional[type]], subject: str
 ) -> Tuple[str, str]:
-    """Checks an option that a file sets; returns (name, text for the command line).
+    """Checks an option that a file sets; returns (its name, its value as a text for the command
+    line).
 
     Args:
         name, value: as in the file.
@@ -67,8 +68,9 @@ def option_of_data(
 
 
 def option_for_runtime(name: object, value: object, subject: str) -> Tuple[str, str]:
-    """Like :func:`option_of_data`, but without fairseq, which has the options of each task: any
-    permitted option with a plausible value passes. The runtime checks it further.
+    """Like :func:`option_of_data`, but without fairseq, which alone has the options of each task:
+    accepts any option that some task may have, with a plausible value. The native engine checks it
+    further.
 
     Raises:
         ValueError: as :func:`option_of_data`.
@@ -83,7 +85,7 @@ def option_for_runtime(name: object, value: object, subject: str) -> Tuple[str, 
 
 
 def _may_be_set(name: str) -> bool:
-    """Whether data may set an option of this name for some task."""
+    """Whether a file of unknown origin may set an option of this name, for some task."""
     if name in SEARCH or name in MODEL or name in JOINED or name in _OF_TASKS or name == "fp16":
         return True
     return (
@@ -105,8 +107,8 @@ def _text_of_option(may_be_set: bool, value: object, given: str) -> str:
 
 
 def wanted(kind: Any, text: str) -> Optional[str]:
-    """Names the values that an option of type ``kind`` accepts, e.g. "a number"; None if ``text``
-    is one of them."""
+    """Describes the values that an option of type ``kind`` accepts, e.g. "a number"; None if
+    ``text`` is one of them. A ``kind`` of None is an option for joining subwords."""
     if text == "false" and kind is not str:
         # The value that leaves an option out.
         return None
@@ -135,10 +137,12 @@ def _is_number(kind: type, text: str) -> bool:
 
 
 def language_of_data(name: object, subject: str) -> str:
-    """Returns a language, which becomes part of a file name (``dict.de.txt``) and of a command.
+    """Returns the name of a language that a file names. It becomes part of a file name
+    (``dict.de.txt``) and of a command.
 
     Raises:
-        ValueError: it is not a plain name, so it might lead to another file.
+        ValueError: it is not a plain name, so it might lead to another file; the message begins
+            with ``subject``, the file.
     """
     if not isinstance(name, str) or not _LANGUAGE.fullmatch(name):
         raise ValueError(

@@ -18,11 +18,11 @@ from ..runtime.engine import Cancelled
 
 
 class Watch(NamedTuple):
-    """The callbacks of a call.
+    """The callbacks of a call that decodes.
 
     Attributes:
-        progress: called with (sentences done, sentences).
-        cancelled: returns True to end the call; asked before each batch, by the native engine also
+        progress: called with (number of sentences done, number of all sentences).
+        cancelled: returns True to end the call; called before each batch, by the native engine also
             within a batch.
     """
 
@@ -30,7 +30,7 @@ class Watch(NamedTuple):
     cancelled: Optional[Callable[[], bool]] = None
 
     def go_on(self) -> None:
-        """Raises Cancelled if the call is to end."""
+        """Raises Cancelled if :attr:`cancelled` returns True."""
         if self.cancelled is not None and self.cancelled():
             raise Cancelled("the call was ended before it was done")
 
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
     Attributes:
         batch_size: sentences decoded together.
         scores, alignments, graphs: see :class:`~..options.values.DecodingOptions`.
-        given: translations are given and only scored.
+        given: whether translations are given, which are only to be scored.
     """
 
     batch_size: int
@@ -52,40 +52,47 @@ class Wanted(NamedTuple):
 
 
 class Decoder(Protocol):
-    """A bundle's model on one engine; options are texts, by the names of ``fairseq-generate``."""
+    """A bundle's model on one engine. Options are texts, by the names of ``fairseq-generate``;
+    ``prepared`` is the result of :meth:`prepare`."""
 
     def identity(self) -> Dict[str, Any]:
-        """What translations depend on besides bundle and options: ``{"engine": "native", …}``."""
+        """The facts on which translations depend besides bundle and options: ``{"engine":
+        "native", …}``. A run that is resumed compares them."""
 
     def describe(self) -> str:
-        """The engine and its weights, in a few words; a model that is loaded later has none
-        yet."""
+        """The engine and its weights, in a few words; without weights as long as the model is not
+        loaded."""
 
     def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Any:
-        """Checks options and converts them for this engine; kept for later calls with the same
-        options.
+        """Checks options and converts them for this engine; the result is kept for later calls with
+        the same options.
 
         Args:
+            options: {name: text}.
+            wanted: what the call needs besides.
             given: names of the options that must have an effect; others, such as the bundle's own,
                 get their defaults if they have none.
 
         Raises:
             UnsupportedOption: only the other engine supports an option.
-            ValueError: a bad option.
+            ValueError: an option is bad.
         """
 
     def longest(self, prepared: Any) -> Tuple[int, int]:
-        """Most tokens of a source and of a translation, ``</s>`` included; never blocks."""
+        """The most tokens of (a source, a translation), ``</s>`` included. Returns at once, without
+        waiting for another thread."""
 
     def decode(
         self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
-        """Decodes sources that end in ``</s>``: at most ``nbest`` hypotheses each, best first."""
+        """Translates sources, lists of ids that end in ``</s>``. Returns at most ``nbest``
+        hypotheses for each, best first."""
 
     def score(
         self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
     ) -> List[Hypothesis]:
-        """Scores given translations: tokens with their log-probabilities."""
+        """Scores a given translation of each source. Returns for each a hypothesis with its tokens
+        and their log-probabilities."""
 
     def graphs(
         self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch

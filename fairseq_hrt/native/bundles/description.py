@@ -1,8 +1,8 @@
-"""The permitted contents of ``bundle.json``. It may come from anywhere: nothing in it is run,
-imported, evaluated or looked up.
+"""Reads ``bundle.json`` and checks that it has only permitted contents. The file may come from
+anywhere: nothing in it is run, imported, evaluated or looked up.
 
-* The task is one of this package's or fairseq's plain translation; options are numbers, switches,
-  choices and words of known names.
+* The task is one of this package's or fairseq's plain translation; options have known names, and
+  values that are numbers, switches, choices or words.
 * Files are plain names of files in the folder, not links, which could lead elsewhere.
 * Every violation raises a ValueError of one line that names the value.
 """
@@ -41,8 +41,8 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     Args:
         folder: the bundle's folder.
         version: the format that this release reads.
-        for_runtime: leave the task and the options to the runtime's own checks; fairseq is not
-            loaded.
+        for_runtime: whether the bundle is for the native engine, which checks the task and the
+            options itself; fairseq is then not loaded.
 
     Raises:
         ValueError: the file is missing, or holds something that a bundle must not.
@@ -159,7 +159,8 @@ def _checked_models(models: object, path: Path, *, least: int) -> List[str]:
 
 
 def _require_file(folder: Path, name: object, path: Path) -> None:
-    """Refuses anything but a plain file in the folder itself."""
+    """Raises ValueError unless ``name`` is the plain name of a file, not a link, in the bundle's
+    folder. ``path`` is that of ``bundle.json``, for the message."""
     if not isinstance(name, str) or not _FILE.fullmatch(name):
         raise ValueError(
             f"{path} names {shown(name)}, which the bundle does not hold: it must be the plain name"
@@ -170,7 +171,9 @@ def _require_file(folder: Path, name: object, path: Path) -> None:
             f"{path} names {shown(name)}, which is a link: a bundle holds its files itself"
         )
     if not (folder / name).is_file():
-        raise ValueError(f"{path} names {shown(name)}, which the bundle does not hold")
+        raise ValueError(
+            f"{path} names {shown(name)}, which the bundle does not hold: copy all of its files"
+        )
 
 
 def checked_options(options: object, task: Optional[str], subject: str) -> Dict[str, str]:
@@ -178,12 +181,12 @@ def checked_options(options: object, task: Optional[str], subject: str) -> Dict[
 
     Args:
         options: as in the file.
-        task: the task that must have the options; None: any task, for the native runtime, which
+        task: the task that must have the options; None: any task, for the native engine, which
             checks them itself without fairseq.
         subject: the file, for the message.
 
     Raises:
-        ValueError: an option or a value that a bundle must not have.
+        ValueError: a bundle must not set an option, or not to this value.
     """
     if not isinstance(options, Mapping):
         raise ValueError(f"{subject} has the options {shown(options)}: it must be an object")
@@ -202,7 +205,7 @@ def checked_examples(examples: object, subject: str) -> List[str]:
         subject: the file, for the message.
 
     Raises:
-        ValueError: they are something else.
+        ValueError: there are too many, or one is not such a line.
     """
     if not isinstance(examples, list) or len(examples) > MOST_EXAMPLES:
         raise ValueError(

@@ -15,14 +15,16 @@ MODEL, SHORTLIST = "runtime.safetensors", "shortlist.safetensors"
 
 
 def write_native_model(bundle: Bundle, header: Header, tensors: Dict[str, np.ndarray]) -> None:
-    """Adds the model to a bundle that is being made."""
+    """Writes the native engine's model into the folder of a bundle that is being made, and names it
+    in the bundle."""
     write_model(bundle.folder / MODEL, header, tensors)
     bundle.runtime = MODEL
     _like_the_dictionaries(bundle, MODEL)
 
 
 def read_candidates(bundle: Bundle, path: Path) -> Shortlist:
-    """Reads a shortlist for the dictionaries of a bundle that is being made.
+    """Reads a ``lex`` or ``vmap`` file as a shortlist for the dictionaries of a bundle that is
+    being made.
 
     Raises:
         ValueError: the file is not a shortlist, or belongs to another model.
@@ -31,13 +33,14 @@ def read_candidates(bundle: Bundle, path: Path) -> Shortlist:
 
 
 def write_native_shortlist(bundle: Bundle, shortlist: Shortlist) -> None:
-    """Adds the shortlist to a bundle that is being made."""
+    """Writes a shortlist into the folder of a bundle that is being made, and names it in the
+    bundle."""
     write_shortlist(bundle.folder / SHORTLIST, shortlist)
     bundle.shortlist = SHORTLIST
     _like_the_dictionaries(bundle, SHORTLIST)
 
 
 def _like_the_dictionaries(bundle: Bundle, name: str) -> None:
-    """Gives a file the permissions of the dictionaries; safetensors files are private to their
-    owner."""
+    """Gives a file of a bundle the permissions of its dictionaries, since safetensors makes files
+    that only their owner may read."""
     shutil.copymode(bundle.folder / f"dict.{bundle.source_lang}.txt", bundle.folder / name)

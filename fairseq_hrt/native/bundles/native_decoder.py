@@ -38,17 +38,18 @@ WITHOUT_EFFECT = (
 
 
 def native_options(task: str, options: Mapping[str, str], **own: Any) -> DecodingOptions:
-    """Reads options of ``fairseq-generate`` for the native engine, which has no tasks: options that
-    the task would set are added, e.g. ``jacobi_mode=frontier`` for ``translation_jacobi``.
+    """Reads options of ``fairseq-generate`` for the native engine. It has no tasks, so the options
+    that the task would set are added, e.g. ``jacobi_mode=frontier`` for ``translation_jacobi``.
 
     Args:
-        options: texts by name; ``"false"`` leaves one out, as on the command line.
-        own: see :meth:`DecodingOptions.parse`.
+        task: the name of the task.
+        options: {name: text}; the text ``"false"`` leaves an option out, as on the command line.
+        own: further options, see :meth:`DecodingOptions.parse`.
 
     Raises:
-        UnsupportedOption: an unknown option, or a task that only PyTorch decodes.
-        ValueError: a bad value, or an option of jacobi, which has no models of its own, with
-            another task.
+        UnsupportedOption: an option is unknown, or only PyTorch decodes the task.
+        ValueError: a value is bad, or an option of jacobi, which has no models of its own, is given
+            with another task.
     """
     family = family_of_task(task)
     if family is not None:
@@ -70,7 +71,7 @@ def native_options(task: str, options: Mapping[str, str], **own: Any) -> Decodin
 
 
 def default_threads() -> int:
-    """The cores that this process may use, at most OMP_NUM_THREADS."""
+    """The number of cores that this process may use, at most OMP_NUM_THREADS."""
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -84,12 +85,12 @@ class NativeDecoder:
     Args:
         engine: the engine, with the model.
         source, target: the dictionaries.
-        task: decodes the model unless an option names another task.
-        training: decoding options left by the training, for that task only.
+        task: the task that decodes the model, unless the option ``task`` names another one.
+        training: decoding options that the training has stored; they hold for ``task`` only.
 
     Attributes:
         use_shortlist: whether each sentence is written with the words of a shortlist only.
-        rescorer: reranks the translations, as ``--rescore-path`` does; None: nothing does.
+        rescorer: reranks the translations, as ``--rescore-path`` does; None: they are not reranked.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class NativeDecoder:
         if (header.source_vocabulary, header.target_vocabulary) != (len(source), len(target)):
             raise ValueError(
                 f"{file} was made for dictionaries of {header.source_vocabulary} and"
-                f" {header.target_vocabulary} words, the bundle has {len(source)} and"
+                f" {header.target_vocabulary} words, but the bundle's have {len(source)} and"
                 f" {len(target)}: pack it again"
             )
         decoder = cls(engine, source, target, task=bundle.task, training=bundle.runtime_options)
@@ -148,17 +149,18 @@ class NativeDecoder:
         return decoder
 
     def identity(self) -> Dict[str, Any]:
-        """See :class:`.decoder.Decoder`."""
+        """The engine, and whether it uses a shortlist; see :meth:`.decoder.Decoder.identity`."""
         return {"engine": "native", "shortlist": self.use_shortlist}
 
     def describe(self) -> str:
-        """See :class:`.decoder.Decoder`."""
+        """The engine, its weights, instruction set and threads, in a few words."""
         return f"the native engine: {self.engine.describe()}"
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> SearchPlan:
-        """See :class:`.decoder.Decoder`."""
+        """Makes the plan of a search, or takes it from a cache; for arguments and errors see
+        :meth:`.decoder.Decoder.prepare`."""
         key = (wanted, given, *sorted(options.items()))
         found = self._kept.get(key)
         if found is None:
@@ -229,13 +231,13 @@ class NativeDecoder:
         return [self._forced[words]] * count
 
     def longest(self, prepared: SearchPlan) -> Tuple[int, int]:
-        """See :class:`.decoder.Decoder`."""
+        """The most tokens of (a source, a translation) that the model takes, ``</s>`` included."""
         return self.engine.longest_source, self.engine.longest_target
 
     def decode(
         self, prepared: SearchPlan, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
-        """See :class:`.decoder.Decoder`."""
+        """Translates sources, see :meth:`.decoder.Decoder.decode`."""
         if watch.progress is None:
             return self._decode(prepared, rows, watch) if rows else []
         found: List[List[Hypothesis]] = [[] for _ in rows]
@@ -268,7 +270,8 @@ class NativeDecoder:
         targets: List[List[int]],
         wanted: Wanted,
     ) -> List[Hypothesis]:
-        """See :class:`.decoder.Decoder`; any shortlist is ignored."""
+        """Scores a given translation of each source, see :meth:`.decoder.Decoder.score`. A
+        shortlist is ignored."""
         found = self.engine.score(
             sources, [[target] for target in targets], batch_size=wanted.batch_size
         )
@@ -280,7 +283,8 @@ class NativeDecoder:
     def graphs(
         self, prepared: SearchPlan, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
-        """See :class:`.decoder.Decoder`; each vertex has only its most probable word."""
+        """The graph of each source, see :meth:`.decoder.Decoder.graphs`. Each vertex has only its
+        most probable word."""
         return [self._document(best[0]) for best in self.decode(prepared, rows, wanted, watch)]
 
     def _document(self, hypothesis: Hypothesis) -> Dict[str, Any]:

@@ -40,7 +40,7 @@ def from_pretrained(
         engine: ``native`` (for bundles made with ``--runtime``), ``torch``, or ``auto``: native if
             the bundle has its model, its kernel runs on this machine, no GPU is asked for and it
             supports the options; else PyTorch.
-        threads: of the engine; None: its default.
+        threads: number of the engine's threads; None: its default.
         use_shortlist: write only words of the bundle's shortlist; native engine only.
         glossary: given translations of terms: the path of a file with a term, a tab and its
             translation in each line, or a dictionary; see :class:`~..text.glossary.Glossary`.

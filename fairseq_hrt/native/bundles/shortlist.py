@@ -1,9 +1,9 @@
-"""Shortlists: the target words that each source word may be translated to; the output layer is
-computed for these only.
+"""Shortlists: the target words (candidates) that each source word may be translated to. The output
+layer is computed only for the candidates of a sentence's words.
 
-Read from a lexical table (Marian's ``lex`` files, which :mod:`...export.lexical_table` writes:
-``TARGET SOURCE PROBABILITY`` a line) or from CTranslate2's ``vmap``
-(``SOURCE<tab>TARGET TARGET …``), plain or gzip; kept in a bundle as safetensors.
+A shortlist is read from a lexical table (Marian's ``lex`` files, which
+:mod:`...export.lexical_table` writes: ``TARGET SOURCE PROBABILITY`` a line) or from CTranslate2's
+``vmap`` (``SOURCE<tab>TARGET TARGET …``), plain or gzip; bundles store it as safetensors.
 """
 
 from itertools import chain
@@ -32,9 +32,10 @@ def load_shortlist(
     Args:
         path: the file; a tab in its first line marks a ``vmap``.
         source, target: the dictionaries; words that they lack are skipped.
-        best: how many candidates a source word keeps, the most probable ones; a ``vmap`` keeps all.
-        frequent: how many of the most frequent target words are candidates of every sentence; the
-            words in a ``vmap``'s line without source are added to them.
+        best: how many candidates of a source word are kept, the most probable ones; of a ``vmap``
+            all are kept.
+        frequent: how many of the most frequent target words are candidates of every sentence, with
+            those in a ``vmap``'s line without a source word.
 
     Raises:
         ValueError: the file cannot be read, or holds none of the dictionaries' words.
@@ -55,15 +56,23 @@ def load_shortlist(
         else (_read_lex(path, given, source, target, best), set())
     )
     if not any(found.values()):
-        raise ValueError(f"{path} has none of the dictionaries' words: it belongs to other data")
+        raise ValueError(
+            f"{path} has none of the dictionaries' words: it belongs to other data; give the"
+            " model's own"
+        )
     # Dictionaries are sorted by frequency.
     always |= set(range(len(SPECIAL), min(len(SPECIAL) + frequent, len(target))))
     return pack(found, always, len(source))
 
 
 def pack(found: Mapping[int, Sequence[int]], always: Set[int], source_words: int) -> Shortlist:
-    """Packs candidates by source word into arrays; special symbols are candidates of every
-    sentence."""
+    """Packs candidates into the arrays of a shortlist.
+
+    Args:
+        found: {id of a source word: ids of its candidates}.
+        always: ids of the candidates of every sentence; special symbols are added.
+        source_words: the size of the source dictionary.
+    """
     offsets = np.zeros(source_words + 1, np.int64)
     for word, candidates in found.items():
         offsets[word + 1] = len(candidates)
@@ -143,7 +152,7 @@ def _read_vmap(
 
 
 def write_shortlist(path: Path, shortlist: Shortlist) -> None:
-    """Writes what :func:`read_shortlist` reads."""
+    """Writes a shortlist as safetensors, which :func:`read_shortlist` reads."""
     from safetensors.numpy import save_file
 
     save_file(
@@ -152,7 +161,7 @@ def write_shortlist(path: Path, shortlist: Shortlist) -> None:
 
 
 def read_shortlist(path: Path) -> Shortlist:
-    """Reads a bundle's shortlist; the engine checks that its ids are the model's.
+    """Reads a shortlist that a bundle stores. That its ids fit the model is checked by the engine.
 
     Raises:
         ValueError: the file is not a shortlist.
@@ -178,7 +187,8 @@ def read_shortlist(path: Path) -> Shortlist:
 
 
 def mean_candidates(shortlist: Shortlist, sentences: Sequence[Sequence[int]]) -> float:
-    """Mean number of words that a sentence may be written with."""
+    """The number of candidates with which a sentence may be written, averaged over ``sentences``,
+    lists of source ids."""
     sizes = []
     for sentence in sentences:
         words = [

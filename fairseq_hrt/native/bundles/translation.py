@@ -1,4 +1,4 @@
-"""What translators of either engine take and return: lines and translations."""
+"""The lines that translators take and the translations that they return, with either engine."""
 
 from dataclasses import dataclass, field
 from typing import Iterator, List, Optional, Sequence, Tuple, Union
@@ -25,7 +25,7 @@ class PreparedLine:
         words: the subwords of the line, or of the piece.
         start: how many subwords of the line precede them.
         symbols: symbols of the line that the model lacks, which are not among the subwords.
-        span: the characters of the line that the piece has; None: all.
+        span: (start, end) of the piece's characters in the line; None: the whole line.
     """
 
     text: str
@@ -39,7 +39,7 @@ class PreparedLine:
 
     @property
     def own_text(self) -> str:
-        """The raw text of the piece."""
+        """The raw text of the piece, a part of the line's."""
         return self.text if self.span is None else self.text[slice(*self.span)]
 
     @classmethod
@@ -79,12 +79,12 @@ Line = Union[str, PreparedLine]
 
 
 def raw_text(line: Line) -> str:
-    """The raw text of a line."""
+    """The raw text of a line, which may be given with its subwords."""
     return line if isinstance(line, str) else line.text
 
 
 def longest_first(rows: Sequence[Sequence[int]], size: int) -> Iterator[List[int]]:
-    """Yields batches of row numbers, ``size`` in each, the longest rows first."""
+    """Yields batches of indices of ``rows``, ``size`` in each, the longest rows first."""
     order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
     return (order[start : start + size] for start in range(0, len(order), size))
 
@@ -97,15 +97,15 @@ class Translation:
         text: raw text.
         source: the raw line.
         tokens: subwords, ``</s>`` included.
-        score: what hypotheses are ranked by; the mean over the pieces of a split line; None for a
-            line without words.
+        score: the score by which hypotheses are ranked, averaged over the pieces of a split line;
+            None for a line without words.
         positional_scores: log-probability of each token.
         steps: decoder passes for the sentence, summed over pieces.
         token_steps: the pass (1 = first) in which each token was fixed.
         alignment: with ``replace_unk`` or ``print_alignment``, the source subword (from 0) of each
             token.
         alternatives: further hypotheses, best first (``nbest``).
-        terms: the terms of a glossary that the text holds, in its order.
+        terms: the terms of a glossary whose given translations are in the text, in its order.
     """
 
     text: str
@@ -121,14 +121,14 @@ class Translation:
 
 
 def checked_batch_size(size: int) -> int:
-    """Returns the size; ValueError if it is not positive."""
+    """Returns ``size``; raises ValueError if it is not positive."""
     if size < 1:
         raise ValueError(f"batch_size={size}: at least one sentence has to be decoded at a time")
     return size
 
 
 def require_lines(lines: Sequence[object]) -> None:
-    """Raises TypeError if something is neither a text nor a :class:`PreparedLine`."""
+    """Raises TypeError if a line is neither a text nor a :class:`PreparedLine`."""
     for number, line in enumerate(lines):
         if not isinstance(line, (str, PreparedLine)):
             raise TypeError(
@@ -138,7 +138,8 @@ def require_lines(lines: Sequence[object]) -> None:
 
 
 def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: int) -> None:
-    """Raises ValueError if the lines of both sides do not correspond."""
+    """Raises ValueError if sources and targets are not equally many lines, or the batch size is not
+    positive; TypeError if a line is not a text."""
     if isinstance(sources, str) or isinstance(targets, str):
         raise ValueError(
             "sources and targets are lists of lines; for one pair give score([source], [target])"
@@ -153,8 +154,8 @@ def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: in
 
 
 def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int]) -> None:
-    """Raises ValueError if a side of pair ``number`` is longer than the model takes; ``lengths``
-    and ``longest`` are of (source, target) with ``</s>``."""
+    """Raises ValueError if the source or target of pair ``number`` is longer than the model takes.
+    ``lengths`` and ``longest`` hold tokens of (source, target) with ``</s>``."""
     for side, length, most in zip(("source", "target"), lengths, longest):
         if length > most:
             raise ValueError(
@@ -164,10 +165,10 @@ def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int])
 
 
 def join_pieces(line: Line, pieces: Sequence[Sequence[Translation]]) -> Translation:
-    """Joins the translations of a line's pieces.
+    """Joins the translations of a line's pieces into one translation of the line.
 
     Args:
-        line: raw or prepared.
+        line: the line, raw or prepared.
         pieces: the hypotheses of each piece, best first; empty for a line without words.
     """
     if not pieces:

@@ -55,7 +55,8 @@ _MOST_ALONE = 10_000
 
 
 class PieceTerms(NamedTuple):
-    """The terms of a piece of a line: where they are, and their translations alone."""
+    """The terms of a glossary in a piece of a line, and the model's translation of each term
+    alone."""
 
     found: Sequence[Term] = ()
     alone: Sequence[str] = ()
@@ -69,16 +70,16 @@ class Translator:
 
     Args:
         bundle: the bundle.
-        decoder: its model on an engine.
+        decoder: the bundle's model on an engine.
         fallback: makes the decoder that takes over for options that ``decoder`` does not support;
             None: such options are refused.
-        glossary: of all calls that are given no other one; see :meth:`translate`.
+        glossary: the glossary of calls that give none themselves; see :meth:`translate`.
         decoding: options of ``fairseq-generate`` by their names; they override the bundle's.
 
     Attributes:
-        defaults: the options of a call that gives none.
-        glossary: that of a call that gives none; None: there is none.
-        terms_found: how many terms of glossaries were found so far.
+        defaults: the decoding options of a call that gives none.
+        glossary: the glossary of a call that gives none, or None.
+        terms_found: how many terms of glossaries were found in all calls so far.
         source, target: the dictionaries.
 
     Raises:
@@ -112,7 +113,8 @@ class Translator:
         self._longest = _longest_piece(decoder, prepared)
 
     def identity(self) -> Dict[str, Any]:
-        """What translations depend on besides bundle and options."""
+        """The facts on which translations depend besides bundle and options, see
+        :meth:`.decoder.Decoder.identity`."""
         return self.decoder.identity()
 
     def describe(self) -> str:
@@ -144,16 +146,16 @@ class Translator:
             details: return :class:`Translation` objects instead of strings.
             batch_size: sentences decoded together, grouped by length.
             progress, cancelled: see :class:`~.decoder.Watch`.
-            given: names of the options in ``decoding`` that must have an effect; the others get
-                their defaults if they have none, as the bundle's own do. None: all of them.
+            given: names of the options in ``decoding`` that are refused if they have no effect;
+                others without effect get their defaults, as the bundle's do. None: all of them.
             glossary: given translations of terms: a :class:`~..text.glossary.Glossary`, a
                 dictionary, or the path of a file; None: the translator's own.
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
-            ValueError: an option that the task does not have or refuses.
+            ValueError: the task does not have an option, or refuses its value.
             TypeError: a line is not a text.
-            Cancelled: see ``cancelled``.
+            Cancelled: ``cancelled`` returned True.
         """
         single = isinstance(lines, str)
         rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
@@ -212,8 +214,8 @@ class Translator:
         glossary: GivenGlossary = None,
         **decoding: Any,
     ) -> Any:
-        """:meth:`translate` for asyncio: the event loop runs while lines are decoded, in a
-        thread, together with those of other calls that have the same options.
+        """Translates as :meth:`translate` does, for asyncio: a thread decodes the lines while the
+        event loop runs, together with the lines of other calls that have the same options.
 
         A call that is cancelled, also by :func:`asyncio.wait_for`, takes its lines out of the
         queue.
@@ -224,7 +226,7 @@ class Translator:
                 are not decoded together unless they give the same object.
 
         Raises:
-            ValueError: an option that the task does not have or refuses.
+            ValueError: the task does not have an option, or refuses its value.
             TypeError: a line is not a text.
             QueueFull: thousands of lines wait already.
         """
@@ -237,8 +239,8 @@ class Translator:
         return AsyncTranslation(self)
 
     def prepare(self, line: str) -> List[PreparedLine]:
-        """Splits a line into the pieces that are translated: the slow part of :meth:`translate`
-        before decoding.
+        """Splits a line into subwords and into the pieces that are translated. This is the slow
+        part of :meth:`translate` before decoding.
 
         The line's translation is that of its pieces, joined by :func:`.translation.join_pieces`. A
         line without words is one piece. Never waits for a translation in another thread.
@@ -254,8 +256,8 @@ class Translator:
         given: Optional[FrozenSet[str]] = None,
         **decoding: Any,
     ) -> List[List[Dict[str, Any]]]:
-        """The graphs that a ``dag_transformer`` writes for raw lines, as the documents of
-        ``fairseq-hrt graph``.
+        """The graphs that a ``dag_transformer`` writes for raw lines, as dictionaries; see
+        :func:`..decoding.graphs.describe_graph`.
 
         Args:
             lines: raw text, or what :meth:`prepare` made of it.
@@ -293,7 +295,7 @@ class Translator:
             sources, targets: equally many raw lines; a pair with an empty line has no score (None).
 
         Raises:
-            ValueError: different numbers of lines, or a line that is longer than the model takes.
+            ValueError: the numbers of lines differ, or a line is longer than the model takes.
         """
         require_pairs(sources, targets, batch_size)
         wanted = Wanted(batch_size, given=True)
@@ -334,14 +336,15 @@ class Translator:
     def _chosen(
         self, decoding: Mapping[str, Any]
     ) -> Tuple[Dict[str, str], Optional[Mapping[str, str]]]:
-        """The options of a call as texts, and the lexicon of ``replace_unk``; None without that
-        option.
+        """The options of a call as texts, with the defaults for others, and the lexicon of
+        ``replace_unk``; None in place of the lexicon without that option.
 
         ``replace_unk=True`` gives an empty lexicon: source words are copied. A text names a lexicon
         file.
 
         Raises:
-            ValueError: the lexicon cannot be read, or an option belongs to the loading of a bundle.
+            ValueError: the lexicon cannot be read, or an option can only be chosen when a bundle is
+                loaded.
         """
         for name in ("engine", "weights"):
             if name in decoding or name in self.defaults:
@@ -364,7 +367,7 @@ class Translator:
         decoding: Mapping[str, Any],
         given: Optional[FrozenSet[str]] = None,
     ) -> Tuple[Decoder, Any]:
-        """The decoder that supports the options, and what its ``prepare`` makes of them."""
+        """The decoder that supports the options, and the result of its ``prepare`` for them."""
         given = frozenset(decoding) if given is None else given
         try:
             return self.decoder, self.decoder.prepare(options, wanted, given)
@@ -386,7 +389,8 @@ class Translator:
         decoding: Mapping[str, Any],
         given: Optional[FrozenSet[str]],
     ) -> Any:
-        """``prepared`` with alignments, or without where the model aligns no words."""
+        """Prepares the same options again, with alignments; returns ``prepared`` if the model
+        aligns no words."""
         chosen = frozenset(decoding) if given is None else given
         try:
             return decoder.prepare(options, wanted._replace(alignments=True), chosen)
@@ -396,7 +400,7 @@ class Translator:
     # ------------------------------------------------------------------ text
 
     def pieces(self, lines: Sequence[str]) -> List[List[int]]:
-        """The source ids of the pieces of lines, as they are decoded."""
+        """The source ids of each piece of the lines, with ``</s>``, as they are decoded."""
         return self._cut(lines, self._longest)[1]
 
     def in_words(self, line: Line) -> PreparedLine:
@@ -408,21 +412,21 @@ class Translator:
         return PreparedLine(line, words, symbols=symbols)
 
     def mostly_unknown(self, line: Line) -> List[str]:
-        """The words of a line that the model does not know, if they are most of its words; else
-        none."""
+        """The words of a line that the model's dictionary lacks, if they are more than half of all
+        words; else an empty list."""
         words = self.in_words(line).words
         return mostly_unknown(words, self.source, self.bundle.subwords)
 
     def unknown_words(self, line: str) -> List[str]:
-        """The words and signs of a line of which the model does not know a part; they may be lost
-        in its translation, apart from the symbols that are carried over."""
+        """The words and punctuation marks of a line with a subword that the model's dictionary
+        lacks. They may be lost in the translation; symbols that are carried over are not listed."""
         return unknown_words(self.in_words(line).words, self.source, self.bundle.subwords)
 
     def _cut(
         self, lines: Sequence[Line], longest: int
     ) -> Tuple[List[List[PreparedLine]], List[List[int]]]:
-        """The non-empty pieces of each line, and the source ids of all pieces, each with
-        ``</s>``."""
+        """Splits lines into pieces. Returns the non-empty pieces of each line, and the source ids
+        of all these pieces in a flat list, each with ``</s>``."""
         pieces = [
             [
                 piece
@@ -441,8 +445,8 @@ class Translator:
         options: Mapping[str, str],
         decode: Callable[[List[List[int]]], List[List[Hypothesis]]],
     ) -> List[PieceTerms]:
-        """The terms of each of all pieces, with the model's translations of the terms alone, which
-        are kept for later calls."""
+        """For each piece of all lines the glossary's terms in it, with the model's translation of
+        each term alone, which ``decode`` finds and later calls use again."""
         flat = [piece for own in pieces for piece in own]
         if glossary is None:
             return [NO_TERMS] * len(flat)
@@ -471,7 +475,8 @@ class Translator:
     def _written(
         self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]
     ) -> List[str]:
-        """The subwords of a hypothesis; source words or the lexicon's replace ``<unk>``."""
+        """The subwords of a hypothesis. If there is a lexicon, ``<unk>`` is replaced by the aligned
+        source word or its translation in the lexicon."""
         symbols = self._symbols(hypothesis)
         if lexicon is None:
             return symbols
@@ -492,8 +497,8 @@ class Translator:
         lexicon: Optional[Mapping[str, str]],
         terms: PieceTerms = NO_TERMS,
     ) -> Tuple[str, List[GivenTerm]]:
-        """The raw text of a hypothesis, with the symbols of its source that the model lacks and the
-        given translations of its terms; and these."""
+        """Returns the raw text of a hypothesis, with the symbols of its source that the model lacks
+        and the given translations of its terms, and a list of these terms."""
         end = self.target.words[self.target.eos]
         symbols = self._written(hypothesis, piece, lexicon)
         text = self.pipeline.text(" ".join([symbol for symbol in symbols if symbol != end]))
@@ -537,19 +542,19 @@ class Translator:
 
 
 def _certain(scored: Hypothesis, first: int) -> Hypothesis:
-    """A copy in which the first tokens, ``first`` in number, have the log-probability 0."""
+    """A copy of a hypothesis in which its first ``first`` tokens have the log-probability 0."""
     parts = [0.0] * first + scored.positional_scores[first:]
     return replace(scored, positional_scores=parts, score=sum(parts) / len(parts))
 
 
 def _longest_piece(decoder: Decoder, prepared: Any) -> int:
-    """Most subwords of a piece, without ``</s>``."""
+    """The most subwords of a piece, without ``</s>``: LONGEST, or as many as the model takes."""
     return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
 
 
 def _texts(options: Mapping[str, Any]) -> Dict[str, str]:
-    """Values as on the command line: ``True`` becomes ``"true"``, which gives a switch, and
-    ``False`` becomes ``"false"``, which leaves it out."""
+    """Converts the values of options to texts as on the command line: ``True`` becomes ``"true"``,
+    which switches an option on, and ``False`` ``"false"``, which leaves it out."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in options.items()

@@ -1,4 +1,5 @@
-"""The result of reading a model of another toolkit, and the bundle that is written from it."""
+"""The result of reading and converting a model of another toolkit, and how a bundle is written from
+it."""
 
 import logging
 import tempfile
@@ -32,13 +33,15 @@ NEVER = -1e4
 
 @dataclass
 class ConvertedModel:
-    """A converted model as fairseq would hold it.
+    """A converted model, with fairseq's names of options and parameters.
 
     Attributes:
-        architecture: its ``--arch``.
-        options: of ``fairseq-train``, by their names without dashes; True for a switch.
-        parameters: float32, by fairseq's names.
-        steps: for parameters that are stored as 8-bit integers, the value of 1.
+        architecture: its ``--arch`` in fairseq.
+        options: options of ``fairseq-train`` that describe it, by their names without leading
+            dashes; True for a switch.
+        parameters: float32 arrays by fairseq's names.
+        steps: for parameters that were stored as 8-bit integers, the value that the integer 1
+            stands for.
     """
 
     architecture: str
@@ -52,14 +55,14 @@ class Converted:
     """A converted model or ensemble, with everything else that its bundle needs.
 
     Attributes:
-        models: one, or several of an ensemble.
+        models: the model, or the models of an ensemble.
         languages: names of the source and target language.
         source, target: the vocabularies.
         tokenizer, subwords, codes, target_codes, source_prefix, target_prefix: see
             :class:`~..text.pipeline.TextRecipe`.
         decoding: decoding options of the bundle.
         card: further entries of the bundle's card.
-        shortlist: lines of a ``vmap`` file, the candidates of the native engine's shortlist.
+        shortlist: the native engine's shortlist as lines of a ``vmap`` file, or None.
         examples: raw source sentences to try the bundle with.
     """
 
@@ -88,7 +91,7 @@ class Wishes:
         tokenizer, subwords, codes: text preparation, if the model's files do not specify it; see
             :class:`~..text.pipeline.TextRecipe`.
         runtime: weights of the native engine's model, ``int8`` or ``float32``; None: no such model.
-        lines: raw source lines with which both engines are compared.
+        lines: raw source lines that both engines translate, to compare them.
         checkpoint: also write a checkpoint of fairseq, which needs PyTorch; False: write only the
             native engine's model.
         examples: raw source sentences to try the bundle with.
@@ -187,8 +190,9 @@ def _add_native_model(
     place: Path,
     lines: Optional[Sequence[str]],
 ) -> None:
-    """Adds the native engine's model and shortlist to a bundle, after a comparison with PyTorch's
-    engine if there is a checkpoint. ``place`` is a folder with the dictionaries."""
+    """Adds the native engine's model and shortlist to a bundle that is being made. If the bundle
+    has a checkpoint, the model is compared with PyTorch's first. ``place`` is a folder with the
+    dictionaries."""
     shortlist = None
     if converted.shortlist is not None:
         shortlist = place / "shortlist.vmap"

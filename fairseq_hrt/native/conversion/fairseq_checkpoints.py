@@ -22,7 +22,8 @@ def is_fairseq(folder: Path) -> bool:
 
 
 def _checkpoints(folder: Path) -> List[Path]:
-    """The checkpoints of a folder: the numbered models of an ensemble, else all."""
+    """The checkpoints of a folder: ``model1.pt``, ``model2.pt``, … of an ensemble if there are any,
+    else all."""
     found = [path for path in folder.iterdir() if _MODEL.fullmatch(path.name) and path.is_file()]
     numbered = [path for path in found if re.fullmatch(r"model\d+\.pt", path.name)]
     numbered.sort(key=lambda path: int(path.stem[len("model") :]))
@@ -32,14 +33,14 @@ def _checkpoints(folder: Path) -> List[Path]:
 def read_fairseq(
     source: Path, folder: Path, wishes: Wishes, languages: Tuple[Optional[str], Optional[str]]
 ) -> Bundle:
-    """Makes a bundle of a folder of fairseq's, or of one checkpoint in it.
+    """Makes a bundle from a folder with a published model of fairseq, or from one checkpoint in it.
 
     Args:
         source: the folder, or one of its checkpoints.
         folder: the bundle's folder.
-        wishes: the user's options; by default the tokenizer is found out from the dictionaries,
-            and codes are searched in the folder.
-        languages: source and target, where the checkpoint does not hold them.
+        wishes: the user's options; by default the tokeniser is guessed from the dictionaries, and
+            codes are looked for in the source folder.
+        languages: source and target language; None: the checkpoint names them.
 
     Raises:
         ValueError: a file is missing or damaged; the message names it.
@@ -83,7 +84,7 @@ def read_fairseq(
 
 
 def unknown_kind(source: Path) -> str:
-    """The error message for a folder or file of no known toolkit."""
+    """The error message for a folder or file that holds no model of a known toolkit."""
     names = sorted(path.name for path in source.iterdir())[:8] if source.is_dir() else [source.name]
     return (
         f"{source} holds no model that can be imported (it has"

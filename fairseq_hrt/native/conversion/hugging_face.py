@@ -79,10 +79,10 @@ _HARMLESS = frozenset(
 
 
 def read_weights(folder: Path) -> Tensors:
-    """Reads the weights of a folder as float32.
+    """Reads the weights in a folder of Hugging Face, as float32.
 
     Raises:
-        ValueError: there are none, or a file is damaged.
+        ValueError: there are no weights, or a file is damaged.
     """
     path = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
     if path is None:
@@ -125,8 +125,8 @@ _Stored = Tuple[str, np.ndarray, int]
 
 
 def _safetensors(path: Path) -> Iterator[_Stored]:
-    """Yields the tensors of a safetensors file; bfloat16, which NumPy lacks, is read as the upper
-    half of float32."""
+    """Yields the tensors of a safetensors file, as :data:`_Stored`; bfloat16, which NumPy lacks, is
+    read as the upper half of float32."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -156,7 +156,7 @@ def _safetensors(path: Path) -> Iterator[_Stored]:
 
 
 def _pickled(path: Path) -> Iterator[_Stored]:
-    """Yields the tensors of a PyTorch file."""
+    """Yields the tensors of a PyTorch file, as :data:`_Stored`."""
     try:
         import torch
     except ImportError:
@@ -191,11 +191,15 @@ def _pickled(path: Path) -> Iterator[_Stored]:
 
 
 def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
-    """Reads how the model is to be decoded, from ``generation_config.json``, else from
-    ``config.json``.
+    """Reads the decoding options that a model's files set: those in ``generation_config.json``, or
+    without that file those in ``config.json``.
+
+    Args:
+        folder: the model's folder.
+        config: the contents of ``config.json``.
 
     Raises:
-        ValueError: an unknown option, or one that no engine supports.
+        ValueError: an option is unknown, or has a value that no engine supports.
     """
     path = folder / "generation_config.json"
     if path.is_file():
@@ -203,8 +207,8 @@ def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
         unknown = sorted(held.keys() - _READ - _HARMLESS - _NEUTRAL.keys())
         if unknown:
             raise ValueError(
-                f"{path} has {shown(unknown[0])}: {shown(held[unknown[0]])}, which is not known"
-                " here: remove it there if it does not matter"
+                f"{path} has {shown(unknown[0])}: {shown(held[unknown[0]])}, an unknown option:"
+                " remove it there if it does not change translations"
             )
     else:
         path, known = folder / CONFIG, _READ | _NEUTRAL.keys()
@@ -214,8 +218,8 @@ def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
     for name, neutral in _NEUTRAL.items():
         if name in held and held[name] not in neutral:
             raise ValueError(
-                f"{path} has {name}: {shown(held[name])}, which this package does not have: remove"
-                " it there"
+                f"{path} has {name}: {shown(held[name])}, which this package does not support:"
+                " remove it there"
             )
     return Settings(held, path)
 
@@ -228,14 +232,14 @@ def decoding_options(
     first: Optional[int] = None,
     never: Container[int] = (),
 ) -> Dict[str, str]:
-    """Converts decoding options to fairseq's names.
+    """Converts decoding options of Hugging Face to those of fairseq, {name: text}.
 
     Args:
-        generation: see :func:`read_generation`.
+        generation: the result of :func:`read_generation`.
         positions: number of the model's positions.
-        end: row of ``</s>``.
+        end: row of ``</s>`` in the model's embedding.
         first: row of the language token that begins translations; None: none does.
-        never: rows that are never written here.
+        never: rows of words that are never written here, so that the files may forbid them.
 
     Raises:
         ValueError: a value is invalid, or cannot be represented.
@@ -283,18 +287,18 @@ def decoding_options(
 
 
 def tokenizer_settings(folder: Path) -> Settings:
-    """The contents of ``tokenizer_config.json``, empty if there is no such file."""
+    """The contents of ``tokenizer_config.json`` in a folder; empty if there is no such file."""
     path = folder / _TOKENIZER
     return Settings(read_json(path) if path.is_file() else {}, path)
 
 
 def language_tokens(folder: Path, following: int) -> Dict[str, int]:
-    """The language tokens of a multilingual model, as {token: row of the embedding}.
+    """The language tokens of a multilingual model, {token: row of the embedding}.
 
     Args:
         folder: the model's folder.
-        following: the first row behind the SentencePiece pieces; if no file has their rows, the
-            tokens follow there in order.
+        following: the first row behind the SentencePiece pieces. If no file has the tokens' rows,
+            they begin there, in the order in which the tokens are listed.
 
     Raises:
         ValueError: a file has an invalid row.
@@ -336,16 +340,21 @@ def _is_language(token: Any) -> bool:
 
 
 def target_tokens(words: Iterable[str]) -> Dict[str, int]:
-    """The tokens by which OPUS-MT's multilingual models are told the target language, such as
-    ``>>fra<<``; their rows do not matter and are 0."""
+    """The tokens among ``words`` that tell OPUS-MT's multilingual models the target language, such
+    as ``>>fra<<``: {token: 0}, since their rows do not matter."""
     return {word: 0 for word in words if word.startswith(">>") and word.endswith("<<")}
 
 
 def chosen_token(
     tokens: Dict[str, int], language: Optional[str], option: str, subject: object
 ) -> Tuple[str, str]:
-    """The token of a language that the user names: as the token itself, e.g. ``de_DE``, or as its
-    language, ``de``.
+    """Finds the token of the language that the user names: by the token itself, e.g. ``de_DE``, or
+    by its language, ``de``.
+
+    Args:
+        tokens: the model's language tokens, {token: row}.
+        language: the user's name, or None.
+        option, subject: the option that names it and the file or folder, for the message.
 
     Returns:
         (token, language).

@@ -35,11 +35,11 @@ Languages = Tuple[Optional[str], Optional[str]]
 
 
 def read_hugging_face(folder: Path, languages: Languages) -> Converted:
-    """Reads and converts a folder with a ``config.json``.
+    """Reads and converts the model in a folder of Hugging Face, which has a ``config.json``.
 
     Args:
         folder: the model's folder.
-        languages: source and target; required for multilingual models.
+        languages: names of source and target language, or None; required for multilingual models.
 
     Raises:
         ValueError: a file is missing or damaged, or the model cannot be represented; the message
@@ -178,8 +178,16 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
 
 
 def _by_pieces(found: List[str], size: int, path: Path) -> Tuple[List[Optional[str]], int]:
-    """The word of each row if ``found``, SentencePiece's pieces, are in fairseq's order as in
-    MBart-50 and NLLB; and the first row behind them."""
+    """Numbers SentencePiece's pieces as fairseq does, for MBart-50 and NLLB.
+
+    Args:
+        found: the pieces, in their order.
+        size: number of the model's rows.
+        path: the file, for messages.
+
+    Returns:
+        The word of each row, None where there is none, and the first row behind the pieces.
+    """
     if found[:3] != ["<unk>", "<s>", "</s>"]:
         raise ValueError(
             f"{path} begins with the pieces {shown(found[:3])}; <unk>, <s>, </s> are expected"

@@ -21,20 +21,23 @@ _EOS = 2
 
 
 def frequencies(width: int) -> np.ndarray:
-    """10000^(-2 i / width) as in Hugging Face's Marian; for Marian itself and fairseq see
+    """The frequencies 10000^(-2 i / width) of sinusoidal positions as in Hugging Face's Marian,
+    ``[width / 2]``. Those of Marian itself and of fairseq differ, see
     :func:`..runtime.sinusoids.fairseq_frequencies`."""
     return 1 / np.power(10000.0, 2 * np.arange(width // 2) / width)
 
 
 def require_rows(tensors: Tensors, config: Settings, sizes: Tuple[int, int]) -> None:
-    """Raises ValueError if an embedding is missing or does not have as many rows as ``sizes``, the
-    words of source and target; called before vocabularies of these sizes are made."""
+    """Raises ValueError if an embedding is missing, or does not have one row for each word;
+    ``sizes`` are the numbers of source and target words. Called before vocabularies of these sizes
+    are made."""
     for side, size in zip(_SIDES, sizes):
         tensors.take(_embedding(tensors, side), size, config.number("d_model"))
 
 
 def _embedding(tensors: Tensors, side: str) -> str:
-    """The name of a side's embedding in the file; a shared embedding may have only one name."""
+    """The name that the embedding of the encoder or decoder (``side``) has in the file; a shared
+    embedding may stand there by only one of its names."""
     names = (f"model.{side}.embed_tokens.weight", "model.shared.weight", "lm_head.weight")
     return next((name for name in names if name in tensors), names[0])
 
@@ -88,7 +91,7 @@ class HuggingFaceModel:
         Face's sinusoids are neither Marian's nor fairseq's.
 
         Args:
-            start: row of the word with which decoders start.
+            start: row of the word that is the decoder's first input.
 
         Raises:
             ValueError: the model cannot be represented.
@@ -146,8 +149,8 @@ class HuggingFaceModel:
         """Converts the model to fairseq's ``transformer`` with pre-norm.
 
         Args:
-            learned: positions are learned and embeddings normalised, as in MBart; else positions
-                are sinusoidal, as in M2M-100.
+            learned: True if positions are learned and embeddings normalised, as in MBart; False if
+                positions are sinusoidal, as in M2M-100.
 
         Raises:
             ValueError: the model cannot be represented.
@@ -181,8 +184,8 @@ class HuggingFaceModel:
         return ConvertedModel("transformer", self.options, self.made)
 
     def _require_sinusoids(self, name: str) -> None:
-        """Raises ValueError if the file has other position vectors than fairseq's: transformers
-        does not read them, and trained ones have no place here."""
+        """Raises ValueError if the file has a tensor ``name`` of position vectors that differ from
+        fairseq's sinusoids: transformers ignores them, and trained ones cannot be represented."""
         if name not in self.tensors:
             return
         rows, _ = self.tensors.shape(name)
@@ -243,7 +246,7 @@ class HuggingFaceModel:
                 self._copy(f"{layer}.final_layer_norm", width)
 
     def _copy(self, name: str, *shape: int) -> None:
-        """Copies the weight, of this ``shape``, and the bias of a module."""
+        """Copies the weight, of the given ``shape``, and the bias of the module ``name``."""
         sizes: Dict[str, Tuple[int, ...]] = {"weight": shape, "bias": shape[:1]}
         for part, size in sizes.items():
             self.made[f"{name}.{part}"] = self.tensors.take(f"model.{name}.{part}", *size)

@@ -1,5 +1,5 @@
-"""Converts an imported model to one of the native engine, with NumPy alone; the result is the same
-as with PyTorch."""
+"""Converts an imported model to one of the native engine, with NumPy alone. The result is the same
+as that of the conversion with PyTorch, ``engine/torch_to_native.py``."""
 
 import math
 from typing import Any, Dict, Mapping, Tuple
@@ -22,16 +22,16 @@ Parameters = Mapping[str, np.ndarray]
 def native_model(
     options: Options, parameters: Parameters, steps: Mapping[str, float], *, weights: str
 ) -> Tuple[Header, Dict[str, np.ndarray]]:
-    """The header and tensors of the native engine's model, for
+    """Makes the header and tensors of the native engine's model, for
     :func:`~..runtime.format.write_model`.
 
     Args:
-        options, parameters, steps: of a ``transformer`` or ``marian_transformer``, see
-        :class:`.converted.ConvertedModel`.
+        options, parameters, steps: those of a ``transformer`` or ``marian_transformer``, see
+            :class:`.converted.ConvertedModel`.
         weights: ``int8`` or ``float32``.
 
     Raises:
-        ValueError: unknown weights, or a model that the native engine does not support.
+        ValueError: ``weights`` is unknown, or the native engine does not support the model.
     """
     require_stored(weights)
     made = {f"{side}.positions": _positions(options, parameters, side) for side in _SIDES}
@@ -83,7 +83,8 @@ def _header(
 
 
 def _positions(options: Options, parameters: Parameters, side: str) -> np.ndarray:
-    """The position vectors of a side, ``[positions, D]``, as many as fairseq's module has."""
+    """The position vectors of the encoder or decoder (``side``), ``[positions, D]``, as many as
+    fairseq's module has."""
     count = options[f"max_{'source' if side == 'encoder' else 'target'}_positions"]
     if options.get(f"{side}_learned_pos", False):
         return parameters[f"{side}.embed_positions.weight"][_OFFSET:]

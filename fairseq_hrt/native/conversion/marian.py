@@ -1,5 +1,5 @@
-"""Reads folders of Marian's models, as published by Firefox, translateLocally and OPUS-MT: models,
-vocabularies, shortlist.
+"""Reads folders with models of Marian, as published by Firefox, translateLocally and OPUS-MT: the
+models, the vocabularies and the shortlist.
 
 A decoder's configuration (``config.yml`` or the like) may name these files; otherwise they are
 found by their names.
@@ -33,11 +33,11 @@ def is_marian(folder: Path) -> bool:
 
 
 def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) -> Converted:
-    """Reads and converts a folder, or the model file in one.
+    """Reads and converts a model of Marian.
 
     Args:
-        source: folder or file.
-        languages: names of source and target; None: taken from the names of the files.
+        source: the model's folder, or the model file in it.
+        languages: names of source and target language; None: taken from ``model_info.json``.
 
     Raises:
         ValueError: a file is missing or damaged, or the model cannot be represented; the message
@@ -116,8 +116,8 @@ class _Named:
     """The files of a folder that belong to one model or ensemble.
 
     Attributes:
-        models: one, or several of an ensemble.
-        vocabularies: of source and target.
+        models: the model, or the models of an ensemble.
+        vocabularies: the vocabularies of source and target, perhaps the same file.
         shortlist: a binary shortlist, a lexical table, or None.
     """
 
@@ -151,14 +151,14 @@ class _Named:
             self.vocabularies *= 2
         if len(self.vocabularies) != 2:
             raise ValueError(
-                f"{self.settings.subject} names {len(self.vocabularies)} vocabularies: one or two"
-                " are read"
+                f"{self.settings.subject} names {len(self.vocabularies)} vocabularies: name one for"
+                " both languages, or two"
             )
         self.shortlist = self._shortlist()
 
     def _files(self, name: str) -> List[Path]:
-        """The files that the configuration names; only the last part of a path counts, for folders
-        differ from those where the configuration was written."""
+        """The files that the configuration lists under ``name``. Only the last part of each path
+        counts, since folders differ from those where the configuration was written."""
         names = self.settings.values.get(name, [])
         names = [names] if isinstance(names, str) and names else names
         if (
@@ -221,7 +221,7 @@ class _Named:
         return found[0] if found else None
 
     def candidates(self, source: Vocabulary, target: Vocabulary) -> Optional[List[str]]:
-        """The shortlist as lines of a ``vmap`` file, or None.
+        """Reads the shortlist and returns it as lines of a ``vmap`` file; None if there is none.
 
         Raises:
             ValueError: the shortlist is damaged or belongs to another model.
@@ -242,7 +242,8 @@ class _Named:
         )  # fmt: skip
 
     def decoding(self) -> Dict[str, str]:
-        """Converts Marian's decoding options to fairseq's; ValueError for an invalid one."""
+        """Converts the configuration's decoding options to those of fairseq, {name: text};
+        ValueError if one is invalid."""
         settings = self.settings
         factor = settings.fraction("max-length-factor", 3.0)
         if not 0 < factor <= 100:
@@ -268,7 +269,8 @@ class _Named:
 
 
 def _description(path: Path, text: str) -> Dict[str, Any]:
-    """A model's configuration: ``text`` from within the model file, else the ``.yml`` beside it."""
+    """Parses a model's description: ``text``, which the model file holds, or if that is empty the
+    ``.yml`` file beside the model file."""
     place = path
     if not text:
         beside_it = (path.with_name(path.name + ".yml"), path.with_suffix(".yml"))
@@ -286,12 +288,13 @@ def _description(path: Path, text: str) -> Dict[str, Any]:
 
 
 def _languages(folder: Path, given: Tuple[Optional[str], Optional[str]]) -> Tuple[str, str]:
-    """The languages: as given, else from ``model_info.json`` (translateLocally's models).
+    """The names of source and target language: as given, else from ``model_info.json``, which
+    translateLocally's models have.
 
     File names are not used: ``model.base.npz`` and ``model.best.npz`` name no languages.
 
     Raises:
-        ValueError: a language is missing in both.
+        ValueError: a language is neither given nor in that file.
     """
     path = folder / "model_info.json"
     told = _told(Settings(read_json(path), path)) if path.is_file() else (None, None)
@@ -305,8 +308,8 @@ def _languages(folder: Path, given: Tuple[Optional[str], Optional[str]]) -> Tupl
 
 
 def _told(info: Settings) -> Tuple[Optional[str], Optional[str]]:
-    """The languages in a ``model_info.json``: ``srcTags`` (of a model of one source language) and
-    ``trgTag``, in older files the beginning of ``shortName`` (en-pt-tiny)."""
+    """The source and target language that a ``model_info.json`` names: ``srcTags`` (if it has one
+    language) and ``trgTag``, in older files the beginning of ``shortName`` (en-pt-tiny)."""
     tags = info.values.get("srcTags")
     source = next(iter(tags)) if isinstance(tags, dict) and len(tags) == 1 else None
     target = info.text("trgTag") or None

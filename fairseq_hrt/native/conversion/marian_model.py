@@ -26,7 +26,8 @@ _ATTENTION = (
 
 
 def rows_of(tensors: Tensors, config: Settings) -> Tuple[int, int]:
-    """The numbers of words of source and target; ValueError if the embeddings are missing."""
+    """The numbers of source and target words, which are the rows of the embeddings; ValueError if
+    these are missing."""
     shared = _shares_embeddings(config)
     return tuple(
         tensors.shape("Wemb" if shared else f"{side}_Wemb")[0] for side in ("encoder", "decoder")
@@ -176,7 +177,8 @@ class _Conversion:
         self._norm(f"{own}_layer_norm", f"{theirs}_Wo", "_pre" if self.before else "")
 
     def _take(self, own: str, name: str, *shape: int) -> np.ndarray:
-        """The matrix of a module ``own``, with its step where it is stored as integers."""
+        """Returns Marian's matrix ``name``, for fairseq's module ``own``. If the matrix was stored
+        as integers, its step is noted for that module."""
         if name in self.tensors.steps:
             self.steps[f"{own}.weight"] = self.tensors.steps[name]
         return self.tensors.take(name, *shape)
@@ -193,7 +195,8 @@ class _Conversion:
 
 
 def _require_known(config: Settings) -> None:
-    """Raises ValueError for options that change a Transformer and are not converted."""
+    """Raises ValueError if an option that changes the computation of a Transformer has a value that
+    cannot be converted."""
     config.require("type", ("transformer",), "amun")
     config.require("transformer-ffn-activation", ("relu", "swish", "gelu"), "swish")
     config.require("transformer-ffn-depth", ("2",), "2")
@@ -214,8 +217,9 @@ def _require_known(config: Settings) -> None:
 
 
 def _normalisations(config: Settings) -> Tuple[bool, bool]:
-    """(whether layers are pre-norm, whether embeddings are normalised), from Marian's operations: n
-    is normalisation, a is adding the residual, d is dropout, which is ignored."""
+    """Whether (layers are pre-norm, embeddings are normalised), from Marian's options such as
+    ``transformer-postprocess``: n is normalisation, a is adding the residual, d is dropout, which
+    is ignored."""
     letters = [
         config.text(f"transformer-{name}", default).replace("d", "")
         for name, default in (

@@ -82,8 +82,8 @@ def read_table(
     Args:
         path: the file.
         source, target: vocabularies; pairs with other words are ignored.
-        frequent: the number of first target words that are always candidates.
-        best: the number of candidates per source word, the most probable ones.
+        frequent: how many of the first target words are candidates of every sentence.
+        best: how many candidates of a source word are kept, the most probable ones.
         least: candidates must be more probable than this.
 
     Raises:
@@ -106,7 +106,8 @@ def read_table(
 
 
 def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
-    """Yields (source word, target word, probability) of each line; ValueError for other files."""
+    """Yields (source word, target word, probability) of each line of a lexical table; ValueError if
+    the file is not one."""
     size, number = 0, 0
     content = read_bytes(path, LARGEST)
     held, largest = io.BytesIO(content), min(MOST_COMPRESSED * len(content), LARGEST)
@@ -134,8 +135,8 @@ def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
 
 
 def _words(vocabulary: Vocabulary) -> Dict[int, str]:
-    """{row: word} of a vocabulary without special symbols, which never occur in texts and are
-    always candidates."""
+    """The words of a vocabulary as {row: word}, without special symbols, which never occur in texts
+    and are always candidates."""
     special = len(vocabulary.rows) - len(vocabulary.words)
     return {
         row: vocabulary.words[number - special]

@@ -44,9 +44,10 @@ class Stored(NamedTuple):
     """The contents of a model file.
 
     Attributes:
-        arrays: float32, by Marian's names.
-        steps: for arrays that are stored as 8-bit integers, the value of 1.
-        config: the text of the configuration, "" where there is none.
+        arrays: float32 arrays by Marian's names.
+        steps: for arrays that were stored as 8-bit integers, the value that the integer 1 stands
+            for.
+        config: the text of ``special:model.yml``, "" if there is none.
     """
 
     arrays: Dict[str, np.ndarray]
@@ -55,10 +56,10 @@ class Stored(NamedTuple):
 
 
 def read_tensors(path: Path) -> Stored:
-    """The contents of a model file.
+    """Reads a model file of Marian, ``.npz`` or ``.bin``.
 
     Raises:
-        ValueError: the file is damaged, not one of Marian, or has unsupported types.
+        ValueError: the file is damaged, not a model of Marian, or has unsupported types.
     """
     if path.suffix == ".npz":
         return _read_npz(path)
@@ -69,7 +70,7 @@ def read_tensors(path: Path) -> Stored:
 
 
 class _Cursor:
-    """Reads the parts of a file one after another."""
+    """Reads the parts of a file's ``content`` one after another, from the beginning."""
 
     def __init__(self, content: bytes, path: Path) -> None:
         self.content, self.path, self.place = content, path, 0
@@ -131,7 +132,8 @@ def _read_bin(path: Path) -> Stored:
 def _values(
     name: str, shape: Tuple[int, ...], kind: int, data: memoryview, path: Path
 ) -> Tuple[np.ndarray, Optional[float]]:
-    """Decodes a tensor to float32; also returns the value of 1 if it is stored in 8 bits."""
+    """Decodes the bytes ``data`` of a tensor to float32. Also returns the value that the integer 1
+    stands for, if they are 8-bit integers, else None. ``kind`` is a key of FLOATS or INTEGERS."""
     held = FLOATS.get(kind) or INTEGERS.get(kind)
     if held is None:
         raise ValueError(
@@ -207,7 +209,8 @@ def _read_npz(path: Path) -> Stored:
 
 
 def _members(archive: zipfile.ZipFile, path: Path) -> Iterator[Tuple[str, np.ndarray]]:
-    """Yields (name, array); an array is read only if the archive declares enough bytes for it."""
+    """Yields (name, array) for each member of an npz file; an array is read only if the archive
+    declares enough bytes for it."""
     held = path.stat().st_size
     if sum(member.file_size for member in archive.infolist()) > min(
         held * MOST_COMPRESSED, LARGEST
@@ -218,8 +221,8 @@ def _members(archive: zipfile.ZipFile, path: Path) -> Iterator[Tuple[str, np.nda
             version = np.lib.format.read_magic(file)
             if version not in ((1, 0), (2, 0)):
                 raise ValueError(
-                    f"{path}: {shown(member.filename)} has the version {version} of NumPy's format;"
-                    " 1 and 2 are read"
+                    f"{path}: {shown(member.filename)} has version {version[0]}.{version[1]} of"
+                    " NumPy's file format; only versions 1.0 and 2.0 can be read: save it again"
                 )
             header = (
                 np.lib.format.read_array_header_1_0
@@ -236,7 +239,8 @@ def _members(archive: zipfile.ZipFile, path: Path) -> Iterator[Tuple[str, np.nda
             ):
                 raise ValueError(
                     f"{path}: {shown(name)} has the type {shown(str(kind))} and shape"
-                    f" {shown(shape)}; numbers are read"
+                    f" {shown(shape)}; only arrays of numbers with at most {MOST_DIMENSIONS}"
+                    " dimensions can be read"
                 )
             number = math.prod(shape)
             if number * kind.itemsize > member.file_size:

@@ -21,10 +21,10 @@ _AS_WRITTEN = {other: code for code, other in _PLAIN.items()}
 
 
 def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
-    """The content of a regular file.
+    """Reads a regular file.
 
     Raises:
-        ValueError: the file has more than ``largest`` bytes, or is not a regular file.
+        ValueError: the file has more than ``largest`` bytes, is missing, or is not a regular file.
         OSError: the file cannot be read.
     """
     if not path.is_file():
@@ -38,12 +38,13 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The content of a text file in UTF-8; see :func:`read_bytes`."""
+    """Reads a text file in UTF-8; for errors see :func:`read_bytes` and :func:`decoded`."""
     return decoded(read_bytes(path), path)
 
 
 def decoded(content: bytes, path: Path) -> str:
-    """Decodes UTF-8, with or without a byte order mark; ValueError naming ``path`` if it is not."""
+    """Decodes UTF-8, with or without a byte order mark; other content is a ValueError that names
+    ``path``."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -53,7 +54,7 @@ def decoded(content: bytes, path: Path) -> str:
 
 
 def read_json(path: Path) -> Dict[str, Any]:
-    """Reads a JSON object; ValueError for another content or duplicate keys."""
+    """Reads a file with a JSON object; ValueError if it holds something else or duplicate keys."""
     try:
         return json_object(read_text(path))
     except ValueError as error:
@@ -61,7 +62,8 @@ def read_json(path: Path) -> Dict[str, Any]:
 
 
 class _Composer:
-    """Builds a document from YAML's events, without recursion."""
+    """Builds documents of dictionaries, lists and strings from the events of a YAML parser, without
+    recursion."""
 
     def __init__(self) -> None:
         self.documents: List[Any] = []
@@ -70,7 +72,7 @@ class _Composer:
         self.keys: List[Optional[str]] = []
 
     def take(self, event: Any) -> None:
-        """Adds an event; ValueError for anchors, aliases, tags and deep nesting."""
+        """Adds an event of the parser; ValueError for anchors, aliases, tags and deep nesting."""
         import yaml  # type: ignore[import-untyped]
 
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
@@ -138,8 +140,8 @@ def parse_yaml(text: str, path: Path) -> Any:
 
 
 def refuse_links_outside(folder: Path, source: Path) -> None:
-    """Raises ValueError for links that lead out of a folder of unknown origin: private files would
-    become part of a bundle.
+    """Raises ValueError if a link leads out of a folder of unknown origin, since private files
+    would become part of a bundle.
 
     In Hugging Face's cache, files of ``snapshots/COMMIT`` are links into ``blobs`` beside
     ``snapshots``; these are allowed.
@@ -164,7 +166,8 @@ def refuse_links_outside(folder: Path, source: Path) -> None:
 
 
 def beside(folder: Path, name: object, subject: object) -> Path:
-    """The path of a file in ``folder`` that a description names.
+    """The path of the file ``name`` in ``folder``; ``subject`` is the description that names the
+    file, for messages.
 
     Raises:
         ValueError: ``name`` is a path instead of a plain name, or the file is missing.
@@ -186,7 +189,8 @@ def beside(folder: Path, name: object, subject: object) -> Path:
 
 
 class Settings:
-    """The values of a description, checked when they are read; ValueError names the bad one.
+    """The values in a model's description, checked when they are read. For a value of a wrong type
+    or out of range, all methods raise a ValueError that names it.
 
     Args:
         values: {name: value}.
@@ -199,7 +203,8 @@ class Settings:
     def number(
         self, name: str, default: Optional[int] = None, *, least: int = 1, most: int = 1 << 20
     ) -> int:
-        """An integer from ``least`` to ``most``; required if there is no default."""
+        """The value ``name``, an integer from ``least`` to ``most``; it is required if there is no
+        default."""
         value = self.values.get(name, default)
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
             value = int(value)
@@ -211,7 +216,7 @@ class Settings:
         return value
 
     def fraction(self, name: str, default: float) -> float:
-        """A finite number."""
+        """The value ``name``, a finite number, or ``default`` if there is none."""
         value = self.values.get(name, default)
         try:
             number = (
@@ -226,7 +231,8 @@ class Settings:
         return number
 
     def switch(self, name: str, default: bool = False) -> bool:
-        """A boolean, also as the string "true" or "false"."""
+        """The value ``name``, a boolean or the string "true" or "false", or ``default`` if there is
+        none."""
         value = self.values.get(name, default)
         value = (
             {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
@@ -236,14 +242,15 @@ class Settings:
         return value
 
     def text(self, name: str, default: str = "") -> str:
-        """A string."""
+        """The value ``name``, a string, or ``default`` if there is none."""
         value = self.values.get(name, default)
         if not isinstance(value, str):
             raise ValueError(f"{self.subject} has {name}: {shown(value)}; it must be a text")
         return value
 
     def require(self, name: str, known: Tuple[Any, ...], default: Any) -> Any:
-        """One of the ``known`` values, of the same type; others cannot be represented."""
+        """The value ``name``, or ``default`` if there is none. It must be one of ``known``, and of
+        the same type; models with other values cannot be represented."""
         value = self.values.get(name, default)
         if value not in known or type(value) not in {type(one) for one in known}:
             wanted = " or ".join(shown(one) for one in known)

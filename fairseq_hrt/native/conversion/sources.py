@@ -23,7 +23,7 @@ def import_model(
     folder: Path,
     wishes: Wishes = Wishes(),  # noqa: B008 - immutable
 ) -> Bundle:
-    """Makes a bundle of a model of another toolkit, or of a published one of fairseq.
+    """Makes a bundle from a model of another toolkit, or from a published model of fairseq.
 
     Args:
         source: a folder, or the model file in one.
@@ -60,8 +60,8 @@ def import_model(
         return read_fairseq(source, folder, wishes, languages)
     if not wishes.checkpoint and wishes.lines is not None:
         raise ValueError(
-            "--runtime-lines are for comparing with PyTorch's engine, which is not there: leave"
-            " it out"
+            "--runtime-lines are for comparing with PyTorch's engine, which is not installed: leave"
+            " the option out"
         )
     with Doing("reading the model"):
         converted = (
@@ -80,7 +80,8 @@ def import_model(
 
 
 def _language(name: Optional[str], option: str) -> Optional[str]:
-    """The language that an option names, perhaps by its token, ``__en__`` or ``>>fra<<``."""
+    """The name of the language that an option gives, perhaps by its token, ``__en__`` or
+    ``>>fra<<``; None if the option is not given."""
     if name is None:
         return None
     bare = name.strip("_<>") if LANGUAGE_TOKEN.fullmatch(name) else name
@@ -88,7 +89,8 @@ def _language(name: Optional[str], option: str) -> Optional[str]:
 
 
 def _require_native_options(converted: Converted, checkpoint: bool) -> None:
-    """Raises ValueError for a decoding option of the model that the native engine lacks."""
+    """Raises ValueError if the model's files set a decoding option that the native engine does not
+    support; ``checkpoint``: whether PyTorch could decode the model instead."""
     options = DecodingOptions.parse(converted.decoding)
     for name in converted.decoding:
         value = getattr(options, name)
@@ -101,8 +103,8 @@ def _require_native_options(converted: Converted, checkpoint: bool) -> None:
 
 
 def _prepared(converted: Converted, wishes: Wishes) -> Converted:
-    """Adds the user's examples and text preparation; ValueError if the model has its own
-    preparation."""
+    """Adds the user's examples and text preparation to a converted model; ValueError if the user
+    gives subwords for a model that brings its own."""
     converted = replace(converted, examples=wishes.examples)
     if (wishes.tokenizer, wishes.subwords, wishes.codes) == (None, None, None):
         return converted
@@ -123,8 +125,8 @@ def _prepared(converted: Converted, wishes: Wishes) -> Converted:
 
 
 def _sample(converted: Converted) -> List[str]:
-    """Up to 80 lines of 5 source words, with which both engines are compared if the user gives no
-    lines."""
+    """Makes up to 80 lines of 5 source words, which both engines translate to compare them if the
+    user gives no lines."""
     words = [word.replace("\u2581", "") for word in converted.source.words]
     plain = [word for word in words if len(word) > 2 and word.isalpha()]
     step = max(len(plain) // 400, 1)

@@ -12,7 +12,7 @@ class Tensors:
     Args:
         held: arrays or tensors by their names.
         subject: the file, for messages.
-        steps: for tensors that the file holds as integers, the value of 1.
+        steps: for tensors that the file holds as integers, the value that the integer 1 stands for.
     """
 
     def __init__(
@@ -25,8 +25,8 @@ class Tensors:
         return name in self.held
 
     def take(self, name: str, *shape: int) -> Any:
-        """The tensor ``name``, which counts as used; ValueError if it is missing or has another
-        shape."""
+        """Returns the tensor ``name`` and marks it as used; ValueError if it is missing or has
+        another shape."""
         if name not in self.held:
             raise ValueError(f"{self.subject} has no {shown(name)}, which its description needs")
         self.used.add(name)
@@ -39,7 +39,7 @@ class Tensors:
         return value
 
     def shape(self, name: str) -> Tuple[int, ...]:
-        """The shape of a matrix; ValueError if it is missing or not a matrix."""
+        """The shape of the matrix ``name``; ValueError if it is missing or not a matrix."""
         if name not in self.held:
             raise ValueError(
                 f"{self.subject} has no {shown(name)}, which every model of this kind has"
@@ -52,7 +52,8 @@ class Tensors:
         return shape
 
     def require_all_used(self) -> None:
-        """Raises ValueError if a tensor was never taken, for the conversion would lose it."""
+        """Raises ValueError if a tensor is not marked as used, since the conversion would lose
+        it."""
         left: List[str] = sorted(name for name in self.held if name not in self.used)
         if left:
             raise ValueError(

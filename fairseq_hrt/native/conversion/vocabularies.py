@@ -36,7 +36,7 @@ class Vocabulary:
     size: int
 
     def save(self, path: Path) -> None:
-        """Writes a ``dict.LANGUAGE.txt``."""
+        """Writes the words as a dictionary of fairseq, ``dict.LANGUAGE.txt``."""
         path.write_text(
             "".join(f"{word} 1\n" for word in self.words), encoding="utf-8", newline="\n"
         )
@@ -50,7 +50,7 @@ class Vocabulary:
         return result
 
     def ids(self) -> Dict[int, int]:
-        """{row of the imported matrices: id of fairseq's dictionary}."""
+        """Inverts :attr:`rows`: {row of the imported matrices: id of fairseq's dictionary}."""
         return {row: number for number, row in enumerate(self.rows) if row >= 0}
 
 
@@ -60,8 +60,8 @@ def make_vocabulary(
     """Puts the words of a model in fairseq's order.
 
     Args:
-        rows: the word of each row, or None.
-        special: {special symbol: its row}, of those that the model has.
+        rows: the word of each row of the model's matrices, or None.
+        special: {special symbol: its row} for the special symbols that the model has.
         subject: the file, for error messages.
 
     Raises:
@@ -91,13 +91,14 @@ def make_vocabulary(
 def by_number(
     numbers: Mapping[str, Any], rows: int, subject: object, *, truncate: bool = False
 ) -> List[Optional[str]]:
-    """The word of each row, from a table of rows.
+    """Inverts a table that gives each word its row: returns the word of each row, or None.
 
     Args:
         numbers: {word: row}.
         rows: the number of rows of the model's matrix.
         subject: the file, for error messages.
-        truncate: ignore words beyond the matrix, as with Marian's ``dim-vocabs``.
+        truncate: whether words beyond the matrix are ignored, as with Marian's ``dim-vocabs``, or
+            refused.
 
     Raises:
         ValueError: a row is not an integer, beyond the matrix, or given twice.
@@ -126,12 +127,14 @@ def by_number(
 
 
 def specials_in(rows: List[Optional[str]]) -> Dict[str, int]:
-    """{special symbol: row} of those that have fairseq's names."""
+    """{special symbol: its row} for the special symbols of fairseq's dictionaries that stand among
+    the words ``rows`` by the same names."""
     return {word: row for row, word in enumerate(rows) if word in SPECIAL}
 
 
 def load_sentencepiece(path: Path) -> Any:
-    """Loads a SentencePiece model; ValueError if it is not one, or the package is not installed."""
+    """Loads a SentencePiece model; ValueError if the file is not one, or the package is not
+    installed."""
     try:
         import sentencepiece
     except ImportError as error:
@@ -158,7 +161,7 @@ def pieces(model: Any) -> List[str]:
 
 def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
     """Reads a vocabulary of Marian: ``.spm``, YAML or JSON (word: number), or plain text with one
-    word per line.
+    word per line. ``rows`` is the number of the model's words.
 
     Raises:
         ValueError: the file has another format, or belongs to a model of another size.

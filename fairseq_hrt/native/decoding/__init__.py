@@ -1,5 +1,5 @@
-"""Results of decoding, common to both engines: hypotheses, rescoring, repeated n-grams, graphs as
-plain data. Needs no PyTorch."""
+"""What both engines do with the results of decoding: hypotheses, rescoring, removal of repeated
+n-grams, graphs as plain data. Needs no PyTorch."""
 
 from .errors import NumericalError
 from .graphs import describe_graph

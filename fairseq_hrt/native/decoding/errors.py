@@ -2,11 +2,12 @@
 
 
 class NumericalError(ArithmeticError, ValueError):
-    """The model computed NaN where a probability was needed."""
+    """The model computed NaN (not a number) where a probability was needed."""
 
     @classmethod
     def because(cls, found: str) -> "NumericalError":
-        """An error whose message is ``found``, followed by the likely causes and what to do."""
+        """Makes an error whose message is ``found``, what was not a number, followed by the likely
+        causes and what to do."""
         return cls(
             f"{found}: its weights are broken (a diverged or truncated training?) or overflow in"
             " half precision; try an earlier checkpoint or decode without --fp16"

@@ -14,20 +14,20 @@ def describe_graph(
     score: Optional[float],
     least: float = 0.01,
 ) -> Dict[str, Any]:
-    """The graph of a translation as plain data.
+    """Converts the graph of a translation to dictionaries, lists, numbers and strings.
 
     Args:
         vertices: the best words of each vertex as pairs (word, probability).
-        links: P(v | u), ``[L, L]``.
+        links: ``[L, L]``, the probabilities P(v | u) that vertex v follows u.
         path: the vertex of each token of the translation.
-        translation: its text in subwords.
-        score: its score.
+        translation: the translation, as subwords separated by spaces.
+        score: its score; None: not computed.
         least: links less probable than this are left out, unless they are on the path.
 
     Returns:
         ``{"vertices": [{"vertex", "passing", "tokens": [{"token", "probability"}], "chosen"}],
-        "links": [{"from", "to", "probability", "chosen"}], "translation", "score"}``, numbers and
-        strings only. ``passing`` is the probability that a path passes the vertex.
+        "links": [{"from", "to", "probability", "chosen"}], "translation", "score"}``. ``passing``
+        is the probability that a path passes the vertex, ``chosen`` whether ``path`` does.
     """
     passed = [0, *path]
     steps, passing = set(zip(passed, passed[1:])), passing_probabilities(links)

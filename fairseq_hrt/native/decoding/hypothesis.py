@@ -10,7 +10,7 @@ class Graph(NamedTuple):
     Attributes:
         tokens: int32 ``[L]``, the token of each vertex.
         scores: float32 ``[L]``, the tokens' log-probabilities.
-        links: float32 ``[L, L]``, P(v | u).
+        links: float32 ``[L, L]``, the probabilities P(v | u) that vertex v follows u.
         path: the vertex of each token of the translation.
     """
 
@@ -52,5 +52,5 @@ class Hypothesis:
 
 
 def best_first(hypotheses: Iterable[Hypothesis]) -> List[Hypothesis]:
-    """Sorts hypotheses by descending score; equal ones keep their order."""
+    """Sorts hypotheses by descending score; those with equal scores keep their order."""
     return sorted(hypotheses, key=lambda one: -(one.score or 0.0))

@@ -6,11 +6,14 @@ from .hypothesis import Hypothesis
 
 
 def without_repeated_ngrams(tokens: Sequence[object], *, longest: int = 4) -> List[int]:
-    """Removes immediate repetitions of n-grams, n from ``longest`` down to 1, until there are none;
-    returns the indices of the words that are kept: [0, 1, 4] for «a b a b c».
+    """Removes immediate repetitions of n-grams, n from ``longest`` down to 1, until there are none.
 
     Args:
         tokens: words without ``</s>``.
+        longest: the largest n.
+
+    Returns:
+        The indices of the words that are kept: [0, 1, 4] for «a b a b c».
     """
     kept = list(range(len(tokens)))
     changed = True
@@ -29,7 +32,8 @@ def without_repeated_ngrams(tokens: Sequence[object], *, longest: int = 4) -> Li
 
 
 def collapse_repeats(hypothesis: Hypothesis) -> None:
-    """Removes repeated n-grams from a hypothesis, in place; its score stays that of the search."""
+    """Removes immediately repeated n-grams from a hypothesis, in place; its score stays that of the
+    search."""
     kept = without_repeated_ngrams(hypothesis.tokens[:-1])
     kept.append(len(hypothesis.tokens) - 1)
     for name in (

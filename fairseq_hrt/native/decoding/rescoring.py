@@ -15,7 +15,8 @@ from .hypothesis import Hypothesis, best_first
 
 
 def require_candidates(count: int, family: str) -> None:
-    """Raises ValueError if ``count``, from :func:`..families.candidates`, leaves no choice."""
+    """Raises ValueError if the search can find only one translation, so that a rescorer has no
+    choice. ``count``: the most translations, from :func:`..families.candidates`."""
     if count < 2:
         raise ValueError(
             "--rescore-path: there is only one translation to choose from; give"
@@ -71,9 +72,11 @@ class Rescorer:
     def rank(
         self, sources: Sequence[Sequence[int]], found: Sequence[Sequence[Hypothesis]]
     ) -> List[List[Hypothesis]]:
-        """Sorts the hypotheses of each sentence, best first; equal ones keep their order.
+        """Sorts the hypotheses of each sentence by the judge's scores, best first; those with equal
+        scores keep their order.
 
-        The results have the judge's ``score`` and ``positional_scores``, and one more step.
+        The results have the judge's ``score`` and ``positional_scores``; their ``steps`` count the
+        judge's pass, too.
 
         Args:
             sources: dictionary ids of each source, ``</s>`` last.
@@ -87,7 +90,7 @@ class Rescorer:
         if longest > reads:
             raise ValueError(
                 f"--rescore-path: a source of {longest} tokens is longer than the {reads} which"
-                f" that model reads; leave it out with --max-source-positions {reads}"
+                f" that model reads; skip longer ones by --max-source-positions {reads}"
                 " --skip-invalid-size-inputs-valid-test"
             )
         try:

@@ -1,8 +1,9 @@
-"""The families of models. A module here describes each one for code outside the family's own
-package, which asks this record instead of comparing names. Standard library only.
+"""The families of models. Each has a module here with a :class:`.record.Family`, which describes it
+to code outside the family's own package: such code reads this description instead of comparing
+names. Standard library only.
 
-To add a family, write its module and add it to FAMILIES; header fields of its own make it a base of
-FamilyFields, too.
+To add a family, write its module and add it to FAMILIES. If it has header fields of its own, add
+their class to the bases of FamilyFields.
 """
 
 from dataclasses import dataclass
@@ -82,7 +83,8 @@ def candidates(family: str, options: Schema, model: Any, *, words: int) -> int:
     """The most translations of a sentence that a search can find.
 
     Args:
-        family: of the models.
+        family: name of the models' family.
+        options: the decoding options.
         model: see :meth:`.record.Family.candidates`.
         words: size of the target dictionary; no search keeps more hypotheses than there are words
             besides padding.
@@ -92,7 +94,7 @@ def candidates(family: str, options: Schema, model: Any, *, words: int) -> int:
 
 
 def check_dictionaries(options: Schema, source: Sequence[str], target: Sequence[str]) -> None:
-    """Refuses options that do not fit the words of the dictionaries.
+    """Checks that the options fit the dictionaries, given as lists of words.
 
     Raises:
         ValueError: they do not fit; the message names the fix.

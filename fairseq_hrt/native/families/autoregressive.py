@@ -14,7 +14,7 @@ class AutoregressiveFields(ModelFields):
         cell: how decoder layers remember earlier words, one of CELLS; ``ssru``: the simpler simple
             recurrent unit (Kim et al., 2019), c = f * c + (1 - f) * W x with f = sigmoid(W_f x +
             b), in place of self-attention.
-        zero_start: the decoder's first input, ``</s>``, is embedded as zeros.
+        zero_start: whether the decoder's first input, ``</s>``, is embedded as zeros.
     """
 
     cell: str = later("attention")
@@ -22,7 +22,8 @@ class AutoregressiveFields(ModelFields):
 
 
 class Autoregressive(Family):
-    """A plain Transformer, apart from Marian's header fields."""
+    """Describes Transformers that write word by word. Only the header fields for Marian's decoders
+    are checked here; all else is as in :class:`.record.Family`."""
 
     def check_header(self, header: AutoregressiveFields) -> None:
         header.demand(header.cell in CELLS, "cell")

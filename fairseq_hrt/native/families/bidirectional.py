@@ -9,10 +9,14 @@ from .record import Family
 
 @dataclass(frozen=True, kw_only=True)
 class BidirectionalFields(ModelFields):
-    """See the family's decoder.
+    """Header fields that describe the order of writing, see ``bidirectional/config.py``.
 
     Attributes:
-        directions, block: h directions, and z = h c words per step.
+        directions: h, the number of directions.
+        block: z, the words written per step.
+        causal: whether words of one step do not attend to the inputs of later words of this step.
+        independent: whether a direction does not attend to the words of the others.
+        middle_to_side: whether two directions go from the middle of the sentence to its ends.
     """
 
     directions: int = 1
@@ -23,7 +27,7 @@ class BidirectionalFields(ModelFields):
 
 
 class Bidirectional(Family):
-    """What differs in models that write blocks of words."""
+    """Describes models that write blocks of words: their differences from the defaults."""
 
     def check_header(self, header: BidirectionalFields) -> None:
         h, z = header.directions, header.block

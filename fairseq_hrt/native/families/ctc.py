@@ -13,12 +13,12 @@ INPUTS = ("unk", "copy", "soft-copy")
 
 @dataclass(frozen=True, kw_only=True)
 class CtcFields(ModelFields):
-    """See the family's decoder.
+    """Header fields that describe the decoder's positions, see ``ctc/decoder.py``.
 
     Attributes:
         upsample: λ, positions per source token.
-        position_inputs: one of INPUTS.
-        copy_temperature: of the soft copy; 0 without one.
+        position_inputs: what each position reads, one of INPUTS.
+        copy_temperature: temperature of the weights of ``soft-copy``; 0 for other inputs.
     """
 
     upsample: float = later(0.0)
@@ -27,7 +27,8 @@ class CtcFields(ModelFields):
 
 
 def require_search(options: Schema) -> None:
-    """Raises ValueError for a minimum length where no lengths are compared."""
+    """Raises ValueError if ``--min-len`` is given for greedy search (``--beam 1``), which compares
+    no translations of different lengths."""
     if options.min_len > 1 and options.beam == 1:
         raise ValueError(
             f"--min-len {options.min_len} needs a search that compares lengths: give --beam 2 or"
@@ -36,7 +37,7 @@ def require_search(options: Schema) -> None:
 
 
 class Ctc(Family):
-    """What differs in models that write all positions at once."""
+    """Describes models that write all positions at once: their differences from the defaults."""
 
     def check_header(self, header: CtcFields) -> None:
         header.demand(0 < header.upsample <= 1e6, "upsample")

@@ -11,18 +11,19 @@ from .record import Family, Shapes
 
 @dataclass(frozen=True, kw_only=True)
 class DagFields(ModelFields):
-    """See the family's decoder.
+    """Header fields that describe graphs, see ``dag/decoder.py``.
 
     Attributes:
         link_heads: attention heads of the links between vertices.
         link_rows: rows of the links' position table; 1: links without positions.
-        reach: the most vertices that a link leads forward; 0: any number.
+        reach: the largest v - u of a link from vertex u to v; 0: no limit.
         scale: λ, vertices per source token.
         count_bos: whether ``<s>`` counts as a source token.
-        length_classes: classes of the length head; 0: no such head.
-        absolute_lengths: its classes are numbers of words, not differences from the source.
+        length_classes: classes of the head that predicts the length; 0: no such head.
+        absolute_lengths: whether its classes are numbers of words; False: differences from the
+            source's length.
         read_bos: whether the encoder reads ``<s>`` before the source; then it counts as a token.
-        besides: source tokens that have one vertex each instead of λ.
+        besides: how many source tokens (``</s>``, ``<s>``) have one vertex each instead of λ.
     """
 
     link_heads: int = 0
@@ -37,7 +38,8 @@ class DagFields(ModelFields):
 
 
 def require_ranking(options: Schema) -> None:
-    """Raises ValueError for a beam search whose ``--dag-decode-beta`` leaves nothing to rank by."""
+    """Raises ValueError for a beam search with ``--dag-decode-beta`` 0 or less: the weight of the
+    tokens' log-probabilities, without which hypotheses cannot be ranked."""
     if options.dag_decode_strategy == "beam" and not options.dag_decode_beta > 0:
         raise ValueError(
             f"--dag-decode-beta {options.dag_decode_beta} must be greater than 0 with"
@@ -46,7 +48,7 @@ def require_ranking(options: Schema) -> None:
 
 
 class Dag(Family):
-    """What differs in models that write graphs."""
+    """Describes models that write graphs: their differences from the defaults."""
 
     def check_header(self, header: DagFields) -> None:
         header.between(0, LARGEST, "link_rows", "reach", "length_classes")

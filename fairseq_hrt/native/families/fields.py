@@ -27,25 +27,26 @@ def later(default: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFields:
-    """Fields of a model file's header; a family adds its own.
+    """The fields of a model file's header that every family has; a family adds its own.
 
     Attributes:
         family: one of MODEL_FAMILIES.
         weights: how matrices are stored, ``int8`` or ``float32``.
         source_vocabulary, target_vocabulary: words of the dictionaries.
-        encoder_width, decoder_width: D.
+        bos, pad, eos, unk: ids of the special symbols, the same in both dictionaries.
+        encoder_width, decoder_width: D, the size of embeddings and features.
         encoder_inner, decoder_inner: inner sizes of the feed-forward layers.
-        encoder_pre_norm, decoder_pre_norm: the norm stands before each block.
-        encoder_final_norm, decoder_final_norm: there is a norm after the last layer.
-        encoder_embedding_norm, decoder_embedding_norm: there is a norm after the embedding.
-        encoder_scale, decoder_scale: the embeddings' factor.
+        encoder_pre_norm, decoder_pre_norm: whether the norm stands before each block.
+        encoder_final_norm, decoder_final_norm: whether there is a norm after the last layer.
+        encoder_embedding_norm, decoder_embedding_norm: whether a norm follows the embedding.
+        encoder_scale, decoder_scale: the factor by which embeddings are multiplied.
         encoder_positions, decoder_positions: rows of the position tables; 0: no positions.
         longest_source: most source tokens, ``</s>`` included.
-        longest_target: the decoder's capacity in fairseq's rule of the maximum length.
-        shared_embedding: source and target words have one embedding.
-        tied_output: the output layer is the target embedding.
-        output_bias: the output layer has a bias.
-        epsilon: of all norms.
+        longest_target: most target tokens, the decoder's ``max_positions()`` in fairseq.
+        shared_embedding: whether source and target words have one embedding.
+        tied_output: whether the output layer is the target embedding.
+        output_bias: whether the output layer has a bias.
+        epsilon: the ε of all layer norms.
         input_bits: to how many bits the inputs of matrices of int8 weights are rounded, 8 or 16.
     """
 
@@ -85,21 +86,23 @@ class ModelFields:
     input_bits: int = later(8)
 
     def demand(self, fits: bool, *names: str) -> None:
-        """Raises ModelFileError with the values of the named fields unless ``fits``."""
+        """Raises ModelFileError unless ``fits``; the message has the fields ``names`` with their
+        values."""
         if not fits:
             values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
             raise ModelFileError(f"its header holds {values:.200}, which no model has")
 
     def between(self, low: int, high: int, *names: str) -> None:
-        """Demands ``low`` <= field <= ``high`` for each of the named fields."""
+        """Raises ModelFileError unless ``low`` <= value <= ``high`` for each of the fields
+        ``names``."""
         for name in names:
             self.demand(low <= getattr(self, name) <= high, name)
 
     def check_common(self) -> None:
-        """Refuses sizes that no model has, whatever its family.
+        """Checks the fields that all families have.
 
         Raises:
-            ModelFileError: naming the field.
+            ModelFileError: a value that no model has; the message names the field.
         """
         self.demand(self.weights in STORED, "weights")
         self.demand(self.activation in ACTIVATIONS, "activation")

@@ -12,7 +12,7 @@ from .record import Family, Shapes
 
 @dataclass(frozen=True, kw_only=True)
 class HrtFields(ModelFields):
-    """See the family's decoder.
+    """Header fields that describe decoding in chunks, see ``hrt/decoder.py``.
 
     Attributes:
         chunk_sizes: the chunk sizes that the model was trained for, besides 1.
@@ -29,7 +29,7 @@ class HrtFields(ModelFields):
 
 
 class Hrt(Family):
-    """What differs in models that write in chunks."""
+    """Describes models that write in chunks: their differences from the defaults."""
 
     def check_header(self, header: HrtFields) -> None:
         sizes = header.chunk_sizes
@@ -83,15 +83,16 @@ FAMILY = Hrt(
 
 
 def chunk_table(options: Schema, trained: Sequence[int]) -> List[Tuple[float, int]]:
-    """Reads ``--hrt-decode-chunk`` and ``--hrt-chunk-table``: ascending pairs (longest source in
-    subwords without ``</s>``, chunk size), the last limit infinite. ``10:1,30:2,inf:1`` gives
-    ``[(10,1), (30,2), (inf,1)]``.
+    """Reads ``--hrt-decode-chunk`` and ``--hrt-chunk-table``. Returns pairs (longest source in
+    subwords without ``</s>``, chunk size up to that length), ascending, the last length infinite:
+    ``10:1,30:2,inf:1`` gives ``[(10,1), (30,2), (inf,1)]``.
 
     Args:
-        trained: the chunk sizes of the model.
+        options: the decoding options.
+        trained: the chunk sizes that the model was trained for, besides 1.
 
     Raises:
-        ValueError: an invalid table, or a chunk size that was not trained.
+        ValueError: the table is invalid, or a chunk size was not trained.
     """
     choice = options.hrt_decode_chunk
     if choice == "auto":
@@ -111,13 +112,15 @@ def chunk_table(options: Schema, trained: Sequence[int]) -> List[Tuple[float, in
 
 
 def completed(options: Schema, table: Sequence[Tuple[float, int]]) -> int:
-    """How many hypotheses of the first stage the second stage completes.
+    """How many hypotheses of the first stage (every K-th word) the second stage completes with the
+    words in between: ``--hrt-nat-beam``, by default ``--beam``.
 
     Args:
+        options: the decoding options.
         table: from :func:`chunk_table`.
 
     Raises:
-        ValueError: options that contradict each other.
+        ValueError: options contradict each other.
     """
     sizes = {size for _, size in table}
     count = options.beam if options.hrt_nat_beam is None or sizes == {1} else options.hrt_nat_beam
@@ -145,7 +148,7 @@ def completed(options: Schema, table: Sequence[Tuple[float, int]]) -> int:
 
 
 def untrained(size: int, trained: Sequence[int]) -> ValueError:
-    """The error for a chunk size that a model was not trained for."""
+    """Makes the error for a chunk size that is neither 1 nor among the ``trained`` ones."""
     known = ", ".join(map(str, trained))
     return ValueError(
         f"chunk size {size} was not trained: this model has 1 (autoregressive) and {known}"

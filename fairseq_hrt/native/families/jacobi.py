@@ -11,7 +11,7 @@ COPIES = "--jacobi-draft source copies words of the source: it needs one diction
 
 
 def require_greedy(options: Schema) -> None:
-    """Raises ValueError for a beam above 1, which parallel decoding does not reproduce."""
+    """Raises ValueError for a beam above 1: parallel decoding reproduces greedy search only."""
     if options.beam > 1:
         raise ValueError(
             f"--beam {options.beam}: parallel decoding is exact for greedy search only; give --beam"
@@ -20,7 +20,8 @@ def require_greedy(options: Schema) -> None:
 
 
 class Jacobi(Family):
-    """What differs in parallel decoding, which only ``--jacobi-mode`` switches on."""
+    """Describes parallel decoding, which ``--jacobi-mode`` switches on: its differences from the
+    defaults."""
 
     def check_dictionaries(
         self, options: Schema, source: Sequence[str], target: Sequence[str]

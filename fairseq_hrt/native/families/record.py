@@ -1,4 +1,4 @@
-"""The description of a family for code outside its own package."""
+"""The description of a family of models for code outside the family's own package."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any, Dict, Mapping, Sequence, Tuple, Type
@@ -18,7 +18,7 @@ class Family:
     :class:`..options.schema.Schema`.
 
     Attributes:
-        name: of its package; its options begin with this name.
+        name: the name of its package; its options begin with this name.
         task: its task, registered with fairseq.
         model: its registered model; empty if it decodes any Transformer of fairseq.
         losses: criterions that train the model; empty: any.
@@ -26,19 +26,19 @@ class Family:
         decodes: the family whose models it decodes, if not its own.
         left_to_right: whether its models can write word by word, and so rerank, align and continue
             translations.
-        scores_by_word: whether given translations are scored word by word; False: by a score of its
-            own.
+        scores_by_word: whether given translations are scored word by word; False: by a score that
+            the family defines.
         several: whether it can find several translations of a sentence.
-        several_by: for messages, the options that make it do so.
+        several_by: for messages, the options with which it finds several.
         graphs: whether its translations are paths of graphs.
         native: whether the native engine has its search.
-        default: options that its task sets.
+        default: decoding options that its task sets, {name: text}.
         first_words_by: for messages, what lets its translations begin with given words; empty: they
             always can, or never.
-        computation: pattern of its model's options, without the family's name, that change the
-            computation but not the names and shapes of parameters.
+        computation: regular expression for the options of its model, without the family's name,
+            that change the computation but not the names and shapes of parameters.
         header_fields: class of its models' header, with its own fields besides the common ones.
-        exact: matrices that model files never store as int8.
+        exact: names of matrices that model files never store as int8.
     """
 
     name: str
@@ -63,23 +63,25 @@ class Family:
 
     @property
     def own_fields(self) -> Tuple[str, ...]:
-        """The header fields that it adds to the common ones."""
+        """The names of the header fields that the family adds to the common ones."""
         common = {item.name for item in fields(ModelFields)}
         return tuple(item.name for item in fields(self.header_fields) if item.name not in common)
 
     def check_header(self, header: Any) -> None:
-        """Refuses values of its own header fields that no model has.
+        """Checks the family's own header fields.
 
         Raises:
-            ModelFileError: naming the field.
+            ModelFileError: a value that no model has; the message names the field.
         """
 
     def tensors(self, header: Any) -> Shapes:
-        """The tensors of its model files besides those of a plain Transformer."""
+        """The tensors of the family's model files besides those of a plain Transformer: {name:
+        (kind, shape)}, see :data:`Shapes`."""
         return {}
 
     def spare_positions(self, header: Any) -> int:
-        """How many positions its decoder computes after the longest target."""
+        """The number of positions behind ``longest_target`` for which the decoder needs position
+        vectors, too."""
         return 1
 
     def writes_in_order(self, header: Any) -> bool:
@@ -89,30 +91,31 @@ class Family:
     # ------------------------------------------------------------------ options
 
     def check_options(self, options: Any) -> None:
-        """Refuses values of its options that are wrong for every model.
+        """Checks the values of the family's options as far as no model has to be known.
 
         Raises:
-            ValueError: the message names the option.
+            ValueError: a wrong value; the message names the option.
         """
 
     def check_dictionaries(
         self, options: Any, source: Sequence[str], target: Sequence[str]
     ) -> None:
-        """Refuses options that do not fit the words of the dictionaries.
+        """Checks that the family's options fit the dictionaries, given as lists of words.
 
         Raises:
             ValueError: they do not fit; the message names the fix.
         """
 
     def takes_first_words(self, header: Any, options: Any) -> bool:
-        """Whether every translation can begin with given words: the model writes word by word from
-        left to right."""
+        """Whether translations can begin with given words, because the model writes from left to
+        right with these options."""
         return self.writes_in_order(header)
 
     def candidates(self, options: Any, model: Any, beam: int) -> int:
-        """The most translations of a sentence that its search can find.
+        """The most translations of a sentence that the family's search can find.
 
         Args:
+            options: the decoding options.
             model: the header of a model, or PyTorch's decoder, which has the same attributes.
             beam: hypotheses that the search keeps.
         """
@@ -123,9 +126,10 @@ class Family:
         return False
 
     def kernel_options(self, header: Any, options: Any) -> Dict[str, Any]:
-        """Fields of the kernel's ``fh_options`` that differ from, or add to, the values of options.
+        """Fields of the kernel's ``fh_options`` that are not the plain values of options: {field:
+        value}.
 
         Raises:
-            ValueError: options that contradict each other, or do not fit the model.
+            ValueError: options contradict each other, or do not fit the model.
         """
         return {}

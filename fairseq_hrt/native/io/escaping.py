@@ -21,8 +21,8 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 class _Short(reprlib.Repr):
-    """The beginning of a value's repr(); of an unknown object, whose repr() may be endless, only
-    its type."""
+    """Makes the beginning of a value's repr(); for objects of unknown types, whose repr() may be
+    endless, only the type's name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,8 @@ class _Short(reprlib.Repr):
 
 
 def shown(value: object) -> str:
-    """A value of unknown origin for an error message: one short line without control characters."""
+    """Makes a value of unknown origin fit for an error message: one short line without control
+    characters."""
     try:
         text = repr(value[:_SHOWN]) if isinstance(value, (str, bytes)) else _Short().repr(value)
     except Exception:
@@ -55,8 +56,8 @@ def printable(text: str) -> str:
 
 
 def json_in_script(document: Any) -> str:
-    """JSON for the inside of an HTML ``<script>`` element; it cannot contain ``</script>``,
-    ``<!--`` or ``<script``."""
+    """Writes a document as JSON for the inside of an HTML ``<script>`` element: ``<``, ``>`` and
+    ``&`` are escaped, so that it cannot contain ``</script>``."""
     text = json.dumps(document, ensure_ascii=False)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -71,7 +72,7 @@ def in_markdown(value: object) -> str:
 
 
 def code_in_markdown(value: object) -> str:
-    """A text as inline code of Markdown, outside tables."""
+    """Writes a text as inline code of Markdown, for use outside tables."""
     text = printable(" ".join(str(value).split()))
     if not text:
         return ""

@@ -44,7 +44,7 @@ def content_hash(paths: Iterable[Path]) -> str:
 
 
 class NamedFile(io.FileIO):
-    """An open file whose write errors, such as a full disk, name it."""
+    """An open file; errors of writing, such as a full disk, name it as ``shown``."""
 
     def __init__(self, descriptor: int, shown: str, closefd: bool = True) -> None:
         super().__init__(descriptor, "wb", closefd=closefd)
@@ -58,7 +58,7 @@ class NamedFile(io.FileIO):
 
 
 def close_stream(stream: Any) -> None:
-    """Closes a stream; data that cannot be flushed are dropped without a further error."""
+    """Closes a stream; data that cannot be flushed are dropped without an error."""
     with suppress(OSError, ValueError):
         stream.flush()
     stream.raw.close()
@@ -97,11 +97,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def publish(descriptor: int, partial: Path, target: Path, close: Callable[[], None]) -> None:
-    """Renames a finished file to ``target``, with the mode and owner of the file it replaces.
+    """Renames a finished temporary file to ``target``, with the mode and owner of the file that it
+    replaces.
 
     Args:
-        close: closes the descriptor. Windows renames no open file; elsewhere it is renamed while
-            it is locked, or another process could take it for a leftover.
+        descriptor: of the open temporary file.
+        partial: its path.
+        target: its final path.
+        close: closes the descriptor. It is called on Windows only, which renames no open file;
+            elsewhere the file stays locked, or another process could take it for a leftover.
 
     Raises:
         OSError: the disk is full or renaming fails; the error names ``target``.
@@ -133,8 +137,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_new(path: Path, text: str) -> bool:
-    """Like :func:`write_text`, but keeps an existing file. Returns whether the file was written; of
-    several processes at a time only one writes it, if the file system has hard links."""
+    """Like :func:`write_text`, but keeps an existing file. Returns whether the file was written. If
+    several processes write it at the same time, only one does, if the file system has hard
+    links."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial, descriptor = _create(path)
     stream = io.BufferedWriter(NamedFile(descriptor, str(path)))
@@ -160,8 +165,8 @@ def write_new(path: Path, text: str) -> bool:
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Makes a temporary folder beside ``target``, which the caller fills and renames to it; what is
-    left of it at the end of the block is removed.
+    """Makes a temporary folder beside ``target``, which the caller fills and renames to ``target``.
+    If it was not renamed, it is removed at the end of the block.
 
     Missing parent folders are made, and removed again if they stay empty. An OSError without a file
     name gets that of the target.
@@ -187,7 +192,8 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 def _create(target: Path) -> Tuple[Path, int]:
-    """Makes a file with a unique name beside ``target`` and locks it: (path, descriptor)."""
+    """Makes a file with a unique name beside ``target`` and locks it; returns (path,
+    descriptor)."""
 
     def opened(partial: Path) -> int:
         return os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | BINARY, 0o666)
@@ -196,8 +202,8 @@ def _create(target: Path) -> Tuple[Path, int]:
 
 
 def _create_folder(target: Path) -> Tuple[Path, Optional[int]]:
-    """The same of a folder. The descriptor only holds the lock; None on Windows, where no folder
-    is opened."""
+    """Makes a folder with a unique name beside ``target`` and locks it; returns (path, descriptor).
+    The descriptor only holds the lock; None on Windows, where folders cannot be opened."""
 
     def opened(partial: Path) -> int:
         os.mkdir(partial)

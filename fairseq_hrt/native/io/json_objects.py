@@ -10,7 +10,8 @@ def json_object(text: str) -> Dict[str, Any]:
     """Parses a JSON object.
 
     Raises:
-        ValueError: the text is not one; the message is the reason, on one line.
+        ValueError: the text is not a JSON object, or has a key twice; the message is the reason, on
+            one line.
     """
     try:
         document = json.loads(text, object_pairs_hook=_distinct)
@@ -24,8 +25,8 @@ def json_object(text: str) -> Dict[str, Any]:
 
 
 def _distinct(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """Refuses duplicate keys: of two values, one program might check the first and another use the
-    last."""
+    """Makes the dictionary of a JSON object; raises ValueError for a duplicate key, since one
+    program might check the first of its values and another use the last."""
     found: Dict[str, Any] = {}
     for name, value in pairs:
         if name in found:

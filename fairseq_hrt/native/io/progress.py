@@ -1,5 +1,5 @@
-"""Tells how far a long work is, on the standard error. Standard library only: an installation that
-only translates has no tqdm.
+"""Shows the progress of long work on the standard error. Standard library only: an installation
+that only translates has no tqdm.
 
     with Progress("lines", total=partial(count_lines, path)) as progress:
         for block in blocks:
@@ -29,15 +29,16 @@ _PIECE = 1 << 20
 
 
 class Progress:
-    """Counts what is done; shows nothing within the first two seconds.
+    """Counts the units of work that are done and shows their number, after two seconds for the
+    first time.
 
     On a terminal one line is replaced, elsewhere lines are added ever more slowly.
 
     Args:
-        unit: what is counted.
-        total: how many there are, or a function that finds it out, called when it is first shown;
-            None: not known.
-        done: of them, before the work begins.
+        unit: the name of what is counted, such as "lines".
+        total: the number of all units, or a function that returns it, called when progress is first
+            shown; None: not known.
+        done: how many of them are done before the work begins.
         visible: False shows nothing; None: only where the standard error is a terminal.
     """
 
@@ -58,11 +59,12 @@ class Progress:
         self._thread: Optional[threading.Thread] = None
 
     def add(self, count: int) -> None:
-        """Counts what was done."""
+        """Counts ``count`` more units as done."""
         self.done += count
 
     def reach(self, done: int, total: int) -> None:
-        """Takes what is done since the beginning, and the total: for callbacks."""
+        """Sets the units that are done since the work began, and their total number; serves as a
+        callback."""
         self.done, self._total = self._begun + done, self._begun + total
 
     def __enter__(self) -> "Progress":
@@ -102,7 +104,8 @@ class Progress:
         self._width = len(text)
 
     def text(self, seconds: float) -> str:
-        """What is shown after so much time: ``1,200 of 5,000 lines, 240/s, 0:16 left``."""
+        """The text that is shown ``seconds`` after the beginning, such as ``1,200 of 5,000 lines,
+        240/s, 0:16 left``."""
         counted, rate = self.done - self._begun, (self.done - self._begun) / max(seconds, 1e-9)
         known = self._total if isinstance(self._total, int) else None
         parts = [f"{self.done:,}{'' if known is None else f' of {known:,}'} {self.unit}"]
@@ -126,11 +129,11 @@ class Progress:
 
 
 class Doing(Progress):
-    """Tells for how long a work of one piece has been going on, where the standard error is a
-    terminal: ``reading the model, 12 s``.
+    """Shows for how long work whose progress cannot be counted has been running, where the standard
+    error is a terminal: ``reading the model, 12 s``.
 
     Args:
-        what: the work.
+        what: the name of the work.
         visible: False shows nothing.
     """
 
@@ -138,13 +141,13 @@ class Doing(Progress):
         super().__init__(what, visible=None if visible else False)
 
     def text(self, seconds: float) -> str:
-        """What is shown after so much time."""
+        """The text that is shown ``seconds`` after the beginning."""
         return f"{self.unit}, {seconds:.0f} s"
 
 
 def count_lines(path: Optional[Path]) -> Optional[int]:
-    """Lines of a file, plain or gzip; None: the standard input, where it is a plain file. None for
-    what can be read only once, or not at all."""
+    """Counts the lines of a file, plain or gzip. Returns None if the input cannot be read, or only
+    once, as a pipe. ``path``: None is the standard input."""
     try:
         if path is None:
             return _count(_standard_pieces())
@@ -157,10 +160,11 @@ def count_lines(path: Optional[Path]) -> Optional[int]:
 
 
 def _standard_pieces() -> Iterator[bytes]:
-    """The standard input's file from its beginning, whatever was read of it; it stays unread.
+    """Yields the content of the standard input's file from its beginning, however much of it was
+    read already; the position of later reads does not change.
 
     Raises:
-        ValueError: it is a stream, or gzip.
+        ValueError: the standard input is closed, not a plain file, or gzip.
     """
     if sys.stdin is None or not hasattr(os, "pread"):
         raise ValueError("closed, or on Windows, where reading would move the position")

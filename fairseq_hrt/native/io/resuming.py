@@ -1,9 +1,9 @@
 """Output files whose writing can be interrupted and resumed.
 
 The finished part is kept in ``<output>.partial``. Beside it, the notes ``<output>.partial.json``
-hold the settings, the number of input lines and output bytes that are finished, and the SHA-256 of
-both. A later run with the same settings and input continues behind the finished part; a run with
-others is refused, so that results are never mixed.
+hold the settings, the numbers of input lines and output bytes that are finished, and the SHA-256 of
+each of the two. A later run with the same settings and input continues behind the finished part; a
+run with other ones is refused, so that results are never mixed.
 """
 
 import errno
@@ -37,8 +37,8 @@ _NOTHING: Mapping[str, Any] = {"lines": 0, "bytes": 0, "complete": False}
 
 
 def model_files(path: str) -> List[Path]:
-    """The files of a system's path: checkpoints, or all files of the folder of a bundle or of a
-    model converted for CTranslate2."""
+    """The files of a model, given by the path on the command line: checkpoints separated by colons,
+    or the folder of a bundle or of a model converted for CTranslate2, with all its files."""
     found: List[Path] = []
     for part in map(Path, path.split(os.pathsep)):
         found += (
@@ -48,8 +48,8 @@ def model_files(path: str) -> List[Path]:
 
 
 def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
-    """The decoding options as settings to compare; a file (language model, draft checkpoint,
-    shortlist) is given by the hash of its content instead of its name."""
+    """The decoding options as settings that two runs compare: {name: value}. A file (language
+    model, draft checkpoint, shortlist) is represented by the hash of its content."""
     found = {}
     for name, value in sorted(options.items()):
         named = name.endswith(("path", "file")) or name in _FILES or os.sep in value
@@ -67,13 +67,14 @@ def _of_kind(value: Any, kind: type) -> Any:
 
 
 def different_settings(known: Mapping[str, Any], mine: Mapping[str, Any]) -> str:
-    """Describes in words how two settings differ; empty if they are equal."""
+    """Describes how the settings of this run, ``mine``, differ from those of an earlier one,
+    ``known``; empty if they are equal."""
     names = sorted(name for name in {*known, *mine} if known.get(name) != mine.get(name))
     return ", ".join(f"{name}: {known.get(name)!r} then, {mine.get(name)!r} now" for name in names)
 
 
 def work_files(target: Path) -> Tuple[Path, Path]:
-    """The paths of the partial file and of the notes of an output."""
+    """The paths of the partial file and of the notes that belong to the output ``target``."""
     return target.with_name(target.name + ".partial"), target.with_name(
         target.name + ".partial.json"
     )
@@ -91,10 +92,11 @@ class ResumableOutput:
 
     Raises:
         ValueError: the partial file belongs to a run with other settings or to a running process.
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
 
     Attributes:
-        finished: the output is complete; only its input is left to compare.
+        lines, bytes: input lines and output bytes that are done.
+        finished: whether the output is complete, so that only its input is left to compare.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
@@ -195,8 +197,8 @@ class ResumableOutput:
         write_text(self.notes, json.dumps(notes, indent=1, ensure_ascii=False) + "\n")
 
     def _is_whole(self, path: Path, known: Mapping[str, Any]) -> bool:
-        """Whether a file begins with the bytes of the notes (if complete: holds just these); keeps
-        their hash."""
+        """Whether a file begins with the bytes that the notes ``known`` describe (if complete:
+        holds only these); stores their hash in ``_output``."""
         total, left = hashlib.sha256(), known["bytes"]
         try:
             if known["complete"] and path.stat().st_size != left:
@@ -213,10 +215,10 @@ class ResumableOutput:
         return True
 
     def skip(self, source: Iterator[bytes]) -> None:
-        """Reads the lines that are done from the input.
+        """Reads from the input, without further use, the lines whose output is done already.
 
         Raises:
-            ValueError: they differ from those of the interrupted run.
+            ValueError: the lines differ from those of the interrupted run.
         """
         left = self.lines
         while left and (block := list(itertools.islice(source, min(left, _SKIPPED)))):
@@ -268,5 +270,5 @@ class ResumableOutput:
         self.finished = True
 
     def forget(self) -> None:
-        """Removes the notes."""
+        """Removes the notes, once all files of the run are finished."""
         self.notes.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Opens whatever a command line may name as input or output: files, gzip, links, devices, pipes,
+"""Opens the inputs and outputs that a command line may name: files, gzip, links, devices, pipes,
 the standard streams.
 
 A regular output file is replaced when it is complete (:mod:`.files`); a device, a named pipe, ``-``
@@ -25,8 +25,8 @@ _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 
 
 def descriptor_of(path: Union[str, Path]) -> Optional[int]:
-    """The file descriptor of this process for which ``/dev/fd/N``, ``/dev/stdout`` or a link to one
-    of these stands; None for other paths."""
+    """The number of this process's file descriptor that a path stands for: ``/dev/fd/N``,
+    ``/dev/stdout`` or a link to one of these; None for other paths."""
     name = os.fspath(path)
     for _ in range(40):
         name = os.path.abspath(name)
@@ -46,8 +46,8 @@ def descriptor_of(path: Union[str, Path]) -> Optional[int]:
 
 
 def is_stream(path: Optional[Path]) -> bool:
-    """Whether an output is written directly instead of being replaced: ``-``, None, ``/dev/fd/N``,
-    a device or a pipe."""
+    """Whether an output is written directly, and not by replacing a file: ``-`` or None (the
+    standard output), ``/dev/fd/N``, a device or a pipe."""
     if path is None or os.fspath(path) == STANDARD or descriptor_of(path) is not None:
         return True
     try:
@@ -58,7 +58,8 @@ def is_stream(path: Optional[Path]) -> bool:
 
 
 class _Prefixed(io.RawIOBase):
-    """A stream with bytes that were already read from it put back in front."""
+    """A stream that first gives the bytes ``head``, which were already read from ``source``, and
+    then the rest of ``source``."""
 
     def __init__(self, head: bytes, source: BinaryIO) -> None:
         self.head, self.source = head, source
@@ -111,7 +112,8 @@ def _decompressed(source: BinaryIO) -> BinaryIO:
 
 
 def raw_lines(source: BinaryIO, name: str, longest: int = -1) -> Iterator[bytes]:
-    """Yields the lines of a stream unchanged; only a line feed ends a line, or ``longest`` bytes.
+    """Yields the lines of a stream unchanged. Only a line feed ends a line; one of more than
+    ``longest`` bytes is cut into several, unless ``longest`` is negative.
 
     Raises:
         ValueError: gzip data are damaged or truncated; the message contains ``name``.

@@ -1,2 +1,2 @@
-"""Options of decoding: what each is (:mod:`.schema`), its values (:mod:`.values`), when it has an
-effect (:mod:`.effects`). The standard library only."""
+"""Decoding options: their declarations (:mod:`.schema`), their values (:mod:`.values`), and when
+they have an effect (:mod:`.effects`). Standard library only."""

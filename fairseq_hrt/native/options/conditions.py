@@ -1,5 +1,5 @@
-"""Conditions on other options' values under which an option has an effect; names of options in
-messages. Standard library only."""
+"""Conditions under which an option has an effect, in terms of other options' values; and how
+messages write the names of options. Standard library only."""
 
 import difflib
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any, Callable, Mapping, Sequence, Tuple
 
 
 def flag(name: str) -> str:
-    """An option as it is written on a command line."""
+    """The name of an option as it is written on a command line: ``--max-len-a``."""
     return "--" + name.replace("_", "-")
 
 
 def did_you_mean(given: str, known: Sequence[str]) -> str:
-    """The end of a message about an unknown name: ``; did you mean beam?``, or nothing if no known
-    name is close."""
+    """The end of a message about an unknown name: ``; did you mean beam?`` with the most similar of
+    the ``known`` names, or an empty text if none is similar."""
     close = difflib.get_close_matches(given, known, n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
@@ -23,9 +23,9 @@ class Condition:
     """The condition under which an option has an effect.
 
     Attributes:
-        text: what follows "has an effect only with" in a message.
-        reads: names of the options that it depends on.
-        test: called with their values, in this order.
+        text: the condition in words, which follow "has an effect only with" in a message.
+        reads: names of the options that the condition depends on.
+        test: called with the values of these options, in this order; returns whether it holds.
     """
 
     text: str
@@ -33,8 +33,8 @@ class Condition:
     test: Callable[..., bool]
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether the condition holds. It does if a value is unknown: a training does not know the
-        strategy of a later decoding."""
+        """Whether the condition holds for ``values``, {option: value}. It does if a value is
+        missing: a training does not know the strategy of a later decoding."""
         return any(name not in values for name in self.reads) or self.test(
             *(values[name] for name in self.reads)
         )
@@ -49,31 +49,31 @@ class Condition:
 
 
 def chosen(name: str, *choices: str) -> Condition:
-    """The option has one of these values."""
+    """The condition that option ``name`` has one of the values ``choices``."""
     return Condition(
         f"{flag(name)} {' or '.join(choices)}", (name,), lambda value: str(value) in choices
     )
 
 
 def given(name: str) -> Condition:
-    """The option is given, or the switch is on."""
+    """The condition that option ``name`` is given or, if it is a switch, on."""
     return Condition(flag(name), (name,), lambda value: value is not None and value is not False)
 
 
 def other_than(name: str, value: Any) -> Condition:
-    """The option has another value than ``value``."""
+    """The condition that option ``name`` has another value than ``value``."""
     return Condition(
         f"{flag(name)} other than {value}", (name,), lambda found: not same(found, value)
     )
 
 
 def at_least(name: str, least: int) -> Condition:
-    """The number is at least ``least``."""
+    """The condition that option ``name``, a number, is at least ``least``."""
     return Condition(f"{flag(name)} {least} or more", (name,), lambda value: value >= least)
 
 
 def same(value: Any, other: Any) -> bool:
-    """Whether two values of an option are equal."""
+    """Whether two values of an option are equal, as they are or written as texts."""
     # Choices are enumerations in configurations, texts elsewhere.
     return bool(value == other) or str(value) == str(other)
 

@@ -31,11 +31,12 @@ def set_aside(
 
     Args:
         values: options by name; a condition on an option that is missing here holds.
-        given: names of the options that the user gives now, which are refused; None: all.
+        given: names of the options that the user gives now; these are refused if they have no
+            effect. None: all.
         options: the options to check, each after those that its condition depends on.
 
     Raises:
-        ValueError: an option is given without effect; the message has its value and what it needs.
+        ValueError: a given option has no effect; the message has its value and what it needs.
     """
     values, found = dict(values), {}
     for name, option in options.items():
@@ -59,12 +60,13 @@ def set_aside(
 def settled(
     options: DecodingOptions, family: str, given: Optional[Container[str]] = None
 ) -> DecodingOptions:
-    """The options with which a family's models are decoded: those of other families, and those
-    without effect, get their defaults.
+    """The options with which a family's models are decoded: options of other families, and options
+    without effect, have their defaults.
 
     Args:
-        family: of the models or of the task; ``autoregressive`` includes the options of jacobi,
-            which decodes such models.
+        options: the options to start from.
+        family: name of the models' or the task's family; ``autoregressive`` includes the options of
+            jacobi, which decodes such models.
         given: see :func:`set_aside`.
 
     Raises:
@@ -84,7 +86,7 @@ def settled(
             theirs = next(one.decodes or one.name for one in FAMILIES if one.name == option.origin)
             raise ValueError(
                 f"{flag(name)} {value} belongs to models of the family {theirs}, and this one is of"
-                f" the family {family}"
+                f" the family {family}; leave it out"
             )
         foreign[name] = option.default
     changes = {**foreign, **set_aside(own, given)}
@@ -94,14 +96,15 @@ def settled(
 def require_rating(
     options: DecodingOptions, family: Family, given: Optional[Container[str]] = None
 ) -> None:
-    """Refuses options that do not change how given translations are rated.
+    """Refuses options that do not change the scores of given translations (``--score-reference``).
 
     Args:
-        family: of the task, whose own defaults pass.
-        given: see :func:`set_aside`.
+        options: the options to check.
+        family: the task's family; the values that its task sets are accepted.
+        given: names of the options that the user gives now; only these are refused. None: all.
 
     Raises:
-        ValueError: the message names the option.
+        ValueError: an option has no effect on such scores; the message names it.
     """
     for name, value in options.changed().items():
         option = SCHEMA[name]
@@ -116,9 +119,11 @@ def require_rating(
 
 
 def read(options: Mapping[str, Option], *configurations: Any) -> Dict[str, Any]:
-    """Reads the values of options, and of the options that their conditions depend on.
+    """Collects the values of options, and of the options that their conditions depend on, from
+    configurations: {name: value}, without options that no configuration has.
 
     Args:
+        options: the options by name.
         configurations: mappings or objects with attributes; later ones override earlier ones.
     """
     names = {

@@ -1,5 +1,5 @@
-"""Options with their help, range and condition: the metadata of the fields that declare them.
-Standard library only.
+"""Declares options as fields of dataclasses, with their help, range and condition in the fields'
+metadata. Standard library only.
 
     beam: int = option(5, "hypotheses that the search keeps", least=1)
 
@@ -23,28 +23,29 @@ LARGEST_PENALTY = 20.0
 
 @dataclass(frozen=True)
 class Option:
-    """The properties of an option besides its name and type; those from ``origin`` on are of
-    decoding options only.
+    """The properties of an option besides its name and type. The attributes from ``origin`` on
+    matter for decoding options only.
 
     Attributes:
         default: its value if it is not given.
         help: its help text; empty if fairseq has one, or if there is no flag.
         least, most: limits of a number.
         when: the condition under which it has an effect; None: always.
-        neutral: values that count as not given, as None and the default do: a ``min_len`` of 0.
-        acts_as: the value that it amounts to where it has no effect. Such an option is reported
-            instead of refused: in greedy decoding of graphs a ``beam`` of 5 acts as 1.
+        neutral: further values that count as not given, besides None and the default: a ``min_len``
+            of 0.
+        acts_as: the value that any other amounts to where the option has no effect. Such an option
+            is reported instead of refused: in greedy decoding of graphs a ``beam`` of 5 acts as 1.
         origin: FAIRSEQ, CALLER, EVERY_TASK, or the family whose task declares it; empty: the family
             with whose name it begins.
         choices: the permitted texts.
         native: whether the native engine supports it, or the choices that it supports.
         torch: whether PyTorch's engine supports it.
-        kernel: its field in ``fh_options``, if it has one.
+        kernel: the name of its field in the kernel's ``fh_options``, if it has one.
         request: what a request to the server may choose: (least, most) of a number, permitted
-            words, or True for a switch.
-        rates: whether it changes how given translations are rated.
-        decodes: of an option of a task's training: whether it changes what is decoded, too.
-        several: its value if several translations are wanted; True: at least their number.
+            words, or True for a switch; None: nothing.
+        rates: whether it changes the scores of given translations.
+        decodes: for an option of a task's training, whether it also changes decoding.
+        several: the value that it needs to find several translations; True: at least their number.
     """
 
     default: Any = None
@@ -65,17 +66,18 @@ class Option:
     several: Any = None
 
     def is_asked_for(self, value: Any) -> bool:
-        """Whether a value is neither None nor the default nor neutral."""
+        """Whether a value counts as given: it is neither None nor the default nor neutral."""
         return value is not None and not any(
             same(value, none) for none in (self.default, *self.neutral)
         )
 
 
 def option(default: Any, help: str = "", **more: Any) -> Any:
-    """Declares an option as a field of a dataclass; each instance gets a copy of a default list.
+    """Declares an option as a field of a dataclass. If the default is a list, each instance gets a
+    copy of it.
 
     Args:
-        more: further attributes of :class:`Option`.
+        default, help, more: the attributes of :class:`Option`.
     """
     metadata = {"help": help, "option": Option(default, help, **more)}
     if isinstance(default, list):
@@ -84,12 +86,12 @@ def option(default: Any, help: str = "", **more: Any) -> Any:
 
 
 def count(default: Any, help: str = "", *, least: int = 1, **more: Any) -> Any:
-    """Declares an integer option of at most LARGEST_COUNT."""
+    """Declares an integer option, from ``least`` to LARGEST_COUNT; see :func:`option`."""
     return option(default, help, least=least, most=LARGEST_COUNT, **more)
 
 
 def options_in(*configurations: type) -> Dict[str, Option]:
-    """The options that dataclasses declare by :func:`option`, by name."""
+    """The options that are declared by :func:`option` in some dataclasses: {name: option}."""
     return {
         own.name: own.metadata["option"]
         for configuration in configurations

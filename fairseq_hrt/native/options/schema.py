@@ -1,9 +1,9 @@
 """Declares every decoding option: name, type, default, range, help text, the condition under which
 it has an effect, and the engines that support it.
 
-Derived from it are fairseq's task options (``training/task_options.py``), the fields of the
-kernel's ``fh_options`` (:mod:`..runtime.binding`), what a bundle may set
-(:mod:`..bundles.data_options`) and what a request to the server may choose
+Derived from this schema are fairseq's task options (``training/task_options.py``), the fields of
+the kernel's ``fh_options`` (:mod:`..runtime.binding`), the options that a bundle may set
+(:mod:`..bundles.data_options`) and those that a request to the server may choose
 (:mod:`..server.requests`). So a new option is added here, to the generator that reads it, and to
 the kernel.
 
@@ -58,9 +58,9 @@ class Schema:
         scores: whether to return scores; without them the native engine saves a logsumexp over the
             vocabulary in greedy decoding.
         batch_size: most sentences decoded together.
-        alignments: whether to find the source token of each token, by one more pass; for models
-            that write from left to right.
-        graphs: whether to return the graph of each sentence; for dag.
+        alignments: whether to find the source token that each target token is aligned with, by one
+            more pass; for models that write from left to right.
+        graphs: whether to return the graph of each sentence; for dag models.
         static_weights: whether the models stay unchanged while they decode; False for validation
             during training.
         hrt_draft_chunk: chunk size of lossless drafts; the tokens are those of

@@ -66,13 +66,13 @@ class DecodingOptions(Schema):
         (``{"beam": "1", "hrt_decode_chunk": "3"}``), values as text or as they are.
 
         Args:
-            options: without those that do not change what is decoded (``cpu``, ``post_process``,
-                …), which the caller removes.
+            options: {name: value}, from which the caller has removed options that do not change
+                what is decoded (``cpu``, ``post_process``, …).
             own: values by name that override ``options``.
 
         Raises:
-            UnsupportedOption: an unknown option; the message names it.
-            ValueError: a value that cannot be read.
+            UnsupportedOption: an option is unknown; the message names it.
+            ValueError: a value cannot be read.
         """
         values: Dict[str, Any] = {}
         for name, value in options.items():
@@ -96,10 +96,11 @@ class DecodingOptions(Schema):
 
 
 def read_value(name: str, value: Any) -> Any:
-    """Reads the value of an option from text, or from the object that fairseq holds.
+    """Converts the value of an option, a text or an object of fairseq's configuration, to the
+    option's type.
 
     Raises:
-        ValueError: the message names the option.
+        ValueError: the value does not have this type; the message names the option.
     """
     kind, optional = KINDS[name]
     text = _text(value)
@@ -118,10 +119,10 @@ def read_value(name: str, value: Any) -> Any:
 
 
 def check_value(name: str, text: str) -> None:
-    """Refuses a text that is wrong whatever the other options are, such as ``--beam x``.
+    """Checks the text of an option by itself, without regard to the other options.
 
     Raises:
-        ValueError: the message names the option.
+        ValueError: the text is wrong, as in ``--beam x``; the message names the option.
     """
     value = read_value(name, text)
     _check_choice(name, value, SCHEMA[name])
@@ -129,7 +130,8 @@ def check_value(name: str, text: str) -> None:
 
 
 def options_of(origin: str) -> List["Field[Any]"]:
-    """The fields of one origin, e.g. those that a family's task declares."""
+    """The dataclass fields of the options with one origin (see :attr:`.option.Option.origin`), e.g.
+    those that the task of the family ``hrt`` declares."""
     return [own for own in fields(DecodingOptions) if SCHEMA[own.name].origin == origin]
 
 
@@ -137,7 +139,7 @@ def require_native_search(family: Family) -> None:
     """Refuses a family that only PyTorch decodes.
 
     Raises:
-        UnsupportedOption: the message names the option.
+        UnsupportedOption: the native engine does not decode the family; the message names its task.
     """
     if not family.native:
         raise UnsupportedOption(
@@ -147,10 +149,10 @@ def require_native_search(family: Family) -> None:
 
 
 def require_native(options: DecodingOptions) -> None:
-    """Refuses options that the native engine does not support.
+    """Checks that the native engine supports all options with other values than the defaults.
 
     Raises:
-        UnsupportedOption: the message names the option.
+        UnsupportedOption: it does not; the message names the option.
     """
     for name, value in options.changed().items():
         native = SCHEMA[name].native
@@ -166,10 +168,10 @@ def require_native(options: DecodingOptions) -> None:
 
 
 def require_torch(options: DecodingOptions) -> None:
-    """Refuses options that PyTorch's engine does not support.
+    """Checks that PyTorch's engine supports all options with other values than the defaults.
 
     Raises:
-        UnsupportedOption: the message names the option.
+        UnsupportedOption: it does not; the message names the option.
     """
     for name, value in options.changed().items():
         if not SCHEMA[name].torch:
@@ -181,15 +183,16 @@ def require_torch(options: DecodingOptions) -> None:
 def forced_ids(
     options: DecodingOptions, symbols: Sequence[str], never: Container[str]
 ) -> List[int]:
-    """The ids of the words that ``--forced-start`` names; empty if it is not given.
+    """The target ids of the words that ``--forced-start`` names; empty if it is not given.
 
     Args:
-        symbols: words of the target dictionary.
-        never: words that no translation begins with: padding and the end.
+        options: the decoding options.
+        symbols: the words of the target dictionary, in the order of their ids.
+        never: words that no translation begins with: padding and ``</s>``.
 
     Raises:
-        ValueError: a word that is not in the dictionary, no word at all, or ``--prefix-size``
-            besides.
+        ValueError: the option has no word or one that is not in the dictionary, or
+            ``--prefix-size`` is given as well.
     """
     if options.forced_start is None:
         return []
@@ -246,7 +249,7 @@ def _check_range(name: str, value: Any, option: Option) -> None:
 
 
 def _kind(hint: Any) -> Tuple[type, bool]:
-    """(type, whether None is a value) of an annotation."""
+    """The (type, whether None is permitted) that a type annotation stands for."""
     inner = [own for own in get_args(hint) if own is not type(None)]
     return (inner[0], True) if inner else (hint, False)
 

@@ -1,4 +1,5 @@
-"""Checks what callers pass to the native engine and lays it out for C."""
+"""Checks the sources, translations and shortlists that callers pass to the native engine, and
+converts them to arrays for C."""
 
 import ctypes as C
 from typing import Any, List, NamedTuple, Sequence, Tuple
@@ -9,14 +10,15 @@ from .header import Header
 
 
 class Shortlist(NamedTuple):
-    """The target words that each source word may be translated to. Probabilities, and so scores,
-    are then normalised over the candidates of the sentence.
+    """The target words (candidates) that each source word may be translated to. With a shortlist,
+    probabilities, and so scores, are normalised over the candidates of the sentence.
 
     Attributes:
         offsets: int64 ``[source vocabulary + 1]``; candidates of source word w are
             ``candidates[offsets[w]:offsets[w + 1]]``.
         candidates: int32, target ids.
-        always: int32, target ids that are candidates of every sentence. Special symbols always are.
+        always: int32, target ids that are candidates of every sentence; the kernel adds the special
+            symbols.
     """
 
     offsets: np.ndarray
@@ -25,10 +27,15 @@ class Shortlist(NamedTuple):
 
 
 def _target_words(name: str, words: Any, vocabulary: int) -> np.ndarray:
-    """Checks token ids of a shortlist and returns them as int32.
+    """Returns token ids of a shortlist as int32.
+
+    Args:
+        name: the field of the shortlist, for messages.
+        words: the ids.
+        vocabulary: the size of the target dictionary.
 
     Raises:
-        ValueError: they are not ids of the target dictionary.
+        ValueError: ``words`` is not a list of ids of the target dictionary.
     """
     found = np.asarray(words)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
@@ -40,7 +47,7 @@ def _target_words(name: str, words: Any, vocabulary: int) -> np.ndarray:
     if wrong.size:
         raise ValueError(
             f"the shortlist's {name} hold the id {wrong[0]}; the model has {vocabulary} target"
-            " words; make it again"
+            " words; make the shortlist again"
         )
     return np.ascontiguousarray(found, np.int32)
 
@@ -48,11 +55,11 @@ def _target_words(name: str, words: Any, vocabulary: int) -> np.ndarray:
 def shortlist_arrays(
     shortlist: Shortlist, header: Header
 ) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A shortlist for C: int64 offsets ``[source vocabulary + 1]``, int32 candidates, int32
-    candidates of every sentence.
+    """Returns the arrays of a shortlist for C: int64 offsets ``[source vocabulary + 1]``, int32
+    candidates, int32 candidates of every sentence.
 
     Raises:
-        ValueError: it belongs to other dictionaries.
+        ValueError: the shortlist belongs to other dictionaries than the model.
     """
     offsets = np.ascontiguousarray(shortlist.offsets, np.int64)
     if offsets.shape != (header.source_vocabulary + 1,):
@@ -68,10 +75,10 @@ def shortlist_arrays(
 
 
 def listed(values: Any, what: str) -> List[Any]:
-    """Returns values as a list.
+    """Converts an array or another iterable to a list.
 
     Raises:
-        ValueError: they are not a list; the message calls them ``what``.
+        ValueError: ``values`` is not iterable; the message calls it ``what``.
     """
     try:
         return values.tolist() if isinstance(values, np.ndarray) else list(values)
@@ -80,8 +87,8 @@ def listed(values: Any, what: str) -> List[Any]:
 
 
 def flatten(rows: Sequence[Sequence[int]], what: str = "source") -> Tuple[Any, Any]:
-    """Concatenates rows for C: all tokens, int32, and the start of each row, int64:
-    ``[[5, 2], [7]]`` gives ``[5, 2, 7]`` and ``[0, 2, 3]``.
+    """Concatenates rows for C. Returns all tokens, int32, and the start of each row and the end of
+    the last, int64: ``[[5, 2], [7]]`` gives ``[5, 2, 7]`` and ``[0, 2, 3]``.
 
     Raises:
         ValueError: a row is not a list of token ids; the message calls it ``what`` with its number.

@@ -1,5 +1,5 @@
-"""The C interface of the kernel (kernel/runtime.h) for ctypes; structures have the same fields in
-the same order."""
+"""Declares the C interface of the kernel (kernel/runtime.h) for ctypes. The structures have the
+same fields in the same order."""
 
 import ctypes as C
 from functools import cache
@@ -25,7 +25,7 @@ Ask = C.CFUNCTYPE(None, C.POINTER(C.c_int32))
 
 
 class SideShape(C.Structure):
-    """fh_side_shape."""
+    """The kernel's ``fh_side_shape``: the sizes of the encoder or the decoder."""
 
     _fields_ = [
         *(
@@ -40,7 +40,7 @@ class SideShape(C.Structure):
 
 
 class Shape(C.Structure):
-    """fh_shape."""
+    """The kernel's ``fh_shape``: the hyper-parameters of a model."""
 
     _fields_ = [
         *((name, C.c_int32) for name in (
@@ -60,7 +60,7 @@ class Shape(C.Structure):
 
 
 class Tensor(C.Structure):
-    """fh_tensor."""
+    """The kernel's ``fh_tensor``: a named matrix or vector of a model."""
 
     _fields_ = [
         ("name", C.c_char_p),
@@ -72,8 +72,8 @@ class Tensor(C.Structure):
 
 
 def _fields(kind: type) -> List[str]:
-    """The names of the kernel's options of one kind, ``int`` or ``float``, in the order of the
-    schema; switches and choices are integers."""
+    """The names of those fields of ``fh_options`` that have the type ``kind``, ``int`` or
+    ``float``, in the order of the schema; switches and choices are integers."""
     found = {
         option.kernel: float if KINDS[name][0] is float else int
         for name, option in SCHEMA.items()
@@ -83,7 +83,8 @@ def _fields(kind: type) -> List[str]:
 
 
 class Options(C.Structure):
-    """fh_options: the schema's fields, and those derived from them."""
+    """The kernel's ``fh_options``: the decoding options that :mod:`..options.schema` declares for
+    the kernel, and values derived from them."""
 
     _fields_ = [
         *((name, C.c_int32) for name in (*_fields(int), "normalize", "table_size")),
@@ -94,7 +95,7 @@ class Options(C.Structure):
 
 
 class FirstWords(C.Structure):
-    """fh_first_words."""
+    """The kernel's ``fh_first_words``: the words that translations must begin with."""
 
     _fields_ = [
         ("tokens", _INTS),
@@ -104,7 +105,7 @@ class FirstWords(C.Structure):
 
 
 class Targets(C.Structure):
-    """fh_targets."""
+    """The kernel's ``fh_targets``: given translations to score."""
 
     _fields_ = [
         ("tokens", _INTS),
@@ -114,7 +115,7 @@ class Targets(C.Structure):
 
 
 class Results(C.Structure):
-    """fh_results."""
+    """The kernel's ``fh_results``: the hypotheses of all sentences."""
 
     _fields_ = [
         ("sentences", C.c_int32),
@@ -139,7 +140,7 @@ class Results(C.Structure):
 
 @cache
 def kernel() -> C.CDLL:
-    """The library, with the signatures of its functions.
+    """Loads the compiled kernel, once, and declares the signatures of its functions.
 
     Raises:
         ValueError: there is no kernel on this machine, or one of another release; the message names
@@ -186,17 +187,19 @@ def kernel() -> C.CDLL:
 
 
 def message_buffer() -> Any:
-    """A buffer for the error message of a call."""
+    """Makes a buffer into which a function of the kernel writes its error message."""
     return C.create_string_buffer(_MESSAGE)
 
 
 def pointer(array: np.ndarray, kind: Any) -> Any:
-    """The array's data as an argument of a call, which the array must outlive."""
+    """A pointer to an array's data, with elements of the C type ``kind``. The array must live as
+    long as the pointer is used."""
     return array.ctypes.data_as(C.POINTER(kind))
 
 
 def shape_of(header: Header) -> Tuple[Shape, Any]:
-    """The header for C, and the array that it points to, which must outlive it."""
+    """Converts a header to ``fh_shape``. Also returns the array that this structure points to,
+    which must live as long as the structure is used."""
     shape = Shape()
     values: Dict[str, Any] = {
         name: getattr(header, name) for name, *_ in Shape._fields_ if hasattr(header, name)
@@ -225,7 +228,8 @@ def shape_of(header: Header) -> Tuple[Shape, Any]:
 
 
 def tensor_table(tensors: Mapping[str, np.ndarray]) -> Tuple[Any, List[np.ndarray]]:
-    """The tensors for C, and the arrays that they point to, which must outlive them."""
+    """Converts tensors, {name: array}, to an array of ``fh_tensor``. Also returns the arrays that
+    it points to, which must live as long as it is used."""
     table = (Tensor * max(len(tensors), 1))()
     kept = []
     for entry, (name, array) in zip(table, tensors.items()):

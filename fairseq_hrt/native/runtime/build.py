@@ -2,12 +2,12 @@
 ``python -m fairseq_hrt.native.runtime.build``.
 
 Uses the standard library only, because setup.py loads this file before anything is installed. The
-library has no Python interface (ctypes calls it), so one serves all Python versions. The flags of
-an instruction set are given for its own file only; sets that the compiler does not support are left
-out. The library carries a fingerprint of its sources, by which :mod:`.library` refuses one that is
-out of date.
+library has no Python interface (ctypes calls it), so one build serves all Python versions. The
+flags of an instruction set are given for its own C file only; sets that the compiler does not
+support are left out. The library carries a fingerprint of its sources, by which :mod:`.library`
+recognises and refuses a library that is out of date.
 
-What is built is for the machine that the compiler compiles for, which need not be this one:
+The library is built for the machine that the compiler compiles for, which need not be this one:
 ``CC="python -I -m ziglang cc -target x86_64-windows-gnu"`` makes a library for Windows anywhere.
 """
 
@@ -30,7 +30,8 @@ KERNEL = HERE / "kernel"
 
 
 def library_name(system: str) -> str:
-    """The library's file on a system, named as in :data:`sys.platform`."""
+    """The file name of the compiled kernel on an operating system: ``.so``, ``.dylib`` or ``.dll``.
+    ``system`` is a value of :data:`sys.platform`."""
     return "libfairseq_hrt_runtime" + {"darwin": ".dylib", "win32": ".dll"}.get(system, ".so")
 
 
@@ -57,7 +58,7 @@ INSTRUCTION_SETS: Dict[str, List[str]] = {
     "avx2": ["-mavx2", "-mfma"],
     "neon_dotprod": ["-march=armv8.2-a+dotprod"],
 }
-# Macros that a compiler defines for processors that can run them; AMX comes with AVX-512.
+# The macros that compilers define for processors that can run them; AMX comes with AVX-512.
 MACROS = {
     "amx_int8": "__AMX_INT8__",
     "avx512_vnni": "__AVX512VNNI__",
@@ -76,13 +77,13 @@ _OLDEST_MACOS = "__ENVIRONMENT_MAC_OS_X_VERSION_MIN_REQUIRED__"
 
 
 class Target(NamedTuple):
-    """What a compiler compiles for.
+    """The kind of machine that a compiler compiles for.
 
     Attributes:
-        machine: the processor family, as in FAMILIES.
-        system: as in :data:`sys.platform`.
-        release: of macOS, (major, minor): the oldest that runs the library.
-        compiler: "gcc", "clang" or ''.
+        machine: the processor family, a value of FAMILIES.
+        system: the operating system, a value of :data:`sys.platform`.
+        release: for macOS, (major, minor) of the oldest release that can load the library.
+        compiler: the compiler's own kind, "gcc", "clang" or '' (unknown).
     """
 
     machine: str
@@ -95,13 +96,14 @@ class Built(NamedTuple):
     """The outcome of a build.
 
     Attributes:
-        library: its path; None if there is none.
-        reason: why there is none, in one line.
-        compiler: the command that compiled.
+        library: path of the library; None if the build failed.
+        reason: why it failed, in one line.
+        compiler: the compiler's command.
         target: the machine that the library runs on.
-        instruction_sets: those compiled, the portable one included.
+        instruction_sets: the compiled instruction sets, the portable one ("plain") included.
         left_out: instruction sets of this processor family that the compiler does not support.
-        not_here: those that the processor which compiles lacks, where it was built for that alone.
+        not_here: instruction sets that were left out because this processor lacks them, in a build
+            for this processor only.
     """
 
     library: Optional[Path]
@@ -114,11 +116,11 @@ class Built(NamedTuple):
 
 
 class CompilationError(Exception):
-    """A file does not compile; the message is the compiler's."""
+    """The kernel cannot be compiled or linked; the message holds the compiler's."""
 
 
 def sources(kernel: Path = KERNEL) -> List[Path]:
-    """The C files and headers, sorted."""
+    """The paths of the kernel's C files and headers, sorted."""
     return sorted(path for path in kernel.glob("*") if path.suffix in (".c", ".h"))
 
 
@@ -133,8 +135,8 @@ def fingerprint(kernel: Path = KERNEL) -> str:
 
 
 def compiler() -> Optional[List[str]]:
-    """The C compiler: $CC, or the first of cc, gcc, clang and the package ziglang; None if there is
-    none."""
+    """The command of the C compiler, in words: $CC, or the first of cc, gcc, clang and the package
+    ziglang that exists; None if none does."""
     chosen = os.environ.get("CC", "").strip()
     if sys.platform == "win32":
         chosen = chosen.replace("\\", "/")
@@ -151,8 +153,8 @@ def compiler() -> Optional[List[str]]:
 
 
 def instruction_sets(machine: str) -> List[str]:
-    """The instruction sets of a processor family, named as by :func:`target_machine` or
-    :func:`platform.machine`."""
+    """The instruction sets of a processor family, best first. ``machine`` is a value of FAMILIES or
+    of :func:`platform.machine`."""
     machine = machine.lower()
     if machine in ("x86_64", "amd64"):
         return ["amx_int8", "avx512_vnni", "avx_vnni", "avx2"]
@@ -160,8 +162,8 @@ def instruction_sets(machine: str) -> List[str]:
 
 
 def lacking_here(command: List[str]) -> List[str]:
-    """The instruction sets of the compiler's target that this processor lacks; none where the
-    compiler cannot tell, or compiles for another machine."""
+    """The instruction sets that this processor lacks, of those of its family. Empty if the compiler
+    ``command`` cannot tell, or compiles for another machine."""
     machine = target(command)
     if (machine.machine, machine.system) != (platform.machine(), sys.platform):
         return []
@@ -189,7 +191,8 @@ def _run(command: Sequence[str]) -> str:
 
 
 def _macros(command: List[str]) -> str:
-    """The macros that a compiler defines; '' if it does not tell."""
+    """The macros that a compiler predefines, as lines ``#define NAME VALUE``; '' if it cannot list
+    them."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "empty.c").touch()
         try:
@@ -204,7 +207,8 @@ def _macros(command: List[str]) -> str:
 
 
 def target(command: List[str]) -> Target:
-    """What a compiler compiles for: this machine, where its macros do not tell."""
+    """The machine that a compiler compiles for, as its macros tell; where they do not, this
+    machine."""
     # "#define NAME VALUE"
     lines = [line.split() for line in _macros(command).splitlines()]
     macros = {words[1]: words[-1] for words in lines if len(words) > 1}
@@ -219,7 +223,8 @@ def target(command: List[str]) -> Target:
 
 
 def instruction_set_flags(command: List[str], name: str) -> Optional[List[str]]:
-    """The flags of an instruction set as the compiler accepts them; None if it accepts none."""
+    """The flags by which the compiler ``command`` switches on the instruction set ``name``; None if
+    it does not support this set."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "empty.c")
         file.write_text("int empty;\n")
@@ -240,15 +245,19 @@ def compile_library(
     command: Optional[List[str]] = None,
     only_here: bool = False,
 ) -> Built:
-    """Compiles and links the kernel; raises CompilationError.
+    """Compiles and links the kernel.
 
     Args:
         library: the file to write; an older one stays until the new one is complete.
+        kernel: folder of the C sources.
         objects: folder for object files; a hash of all inputs in their names keeps them up to date.
         extra: flags for every file and the linker, e.g. sanitizers.
         command: the compiler; by default :func:`compiler`.
-        only_here: without the instruction sets that this processor lacks. Each takes a compiler ten
-            seconds.
+        only_here: leave out the instruction sets that this processor lacks. Each takes a compiler
+            ten seconds.
+
+    Raises:
+        CompilationError: there is no compiler, or it fails.
     """
     command = command or compiler()
     if not command:
@@ -329,10 +338,10 @@ def build(
     objects: Path = OBJECTS,
     only_here: bool = False,
 ) -> Built:
-    """Builds the library and a report for the doctor into ``folder``. Never fails: without a
-    library, :attr:`Built.reason` tells why.
+    """Builds the library and a report for ``fairseq-hrt doctor`` into ``folder``. Raises no error:
+    if there is no library, :attr:`Built.reason` tells why.
 
-    A failed build removes an older library.
+    A failed build removes an older library. For the arguments see :func:`compile_library`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     command = compiler()
@@ -357,7 +366,8 @@ def build(
 
 
 def platform_tag(machine: Target) -> str:
-    """The wheel tag of the machines that can run a library, :attr:`Built.target`."""
+    """The platform tag of a wheel for the machines that can run a library, such as
+    ``linux_x86_64``. ``machine`` is the library's :attr:`Built.target`."""
     import sysconfig
 
     family, (major, minor) = machine.machine, machine.release

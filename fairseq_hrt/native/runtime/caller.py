@@ -1,5 +1,5 @@
-"""Lets the kernel ask during a call whether to continue, and keeps exceptions for the calling
-thread."""
+"""Lets the kernel ask during a call whether to continue, and keeps exceptions that are raised
+meanwhile, so that the call can raise them when it returns."""
 
 from dataclasses import dataclass
 from typing import Any, Callable, Generator, Optional
@@ -13,11 +13,11 @@ class Cancelled(Exception):
 
 @dataclass
 class _State:
-    """The state of a call.
+    """The state of a call of the kernel.
 
     Attributes:
-        cancelled: returns True to end the call.
-        raised: what was raised while the kernel worked.
+        cancelled: the caller's function, which returns True to end the call.
+        raised: the exception that this function or a signal's handler raised during the call.
     """
 
     cancelled: Optional[Callable[[], bool]] = None
@@ -25,13 +25,13 @@ class _State:
 
 
 class Caller:
-    """Tells the kernel, which asks some 20 times a second, whether a call is to continue. Made once
-    per engine, since making one takes microseconds.
+    """Answers the kernel, which asks some 20 times a second whether a call is to continue. Made
+    once per engine, since making one takes microseconds.
 
     Attributes:
-        state: of the current call. Once something was raised, the caller ends every call that asks
-            it.
-        ask: the kernel's callback.
+        state: the state of the current call. Once an exception was raised, every call that asks is
+            ended, so the engine needs a new Caller.
+        ask: the callback for the kernel.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,8 @@ class Caller:
 
 
 def _answers(state: _State) -> Generator[None, Any, None]:
-    """Writes into each place that the kernel sends whether the call is to continue.
+    """Receives a pointer each time the kernel asks, and writes there 1 if the call is to continue,
+    else 0.
 
     A generator, because it resumes inside its ``try``, where Python then runs the handlers of
     pending signals. A function would run them in its first line, before any ``try``, and what they

@@ -13,11 +13,11 @@
 
 Sources are dictionary ids that end in ``</s>``; there is one result per source, in the same order.
 To the last bit, a result does not depend on the other sentences, ``batch_size`` or ``threads``
-(except the ``steps`` of ``hrt_draft_chunk``, and of ``jacobi_mode`` where no width is given).
+(except the ``steps`` with ``hrt_draft_chunk``, or with ``jacobi_mode`` but no ``jacobi_window``).
 Options have the names and defaults of ``fairseq-generate``; :meth:`DecodingOptions.parse` reads
-them from text. :func:`plan_search` raises :class:`UnsupportedOption` for an option that only
-PyTorch's engine supports (``--engine torch``) and ValueError for a bad value. Options may be given
-in place of a plan; their plan is cached.
+them from text. :func:`plan_search` checks them for a model and makes a plan; it raises
+:class:`UnsupportedOption` for an option that only PyTorch's engine supports (``--engine torch``)
+and ValueError for a bad value. Options may be given in place of a plan; their plan is cached.
 
 Calls release the interpreter's lock; calls from several threads take turns. Ctrl-C, exceptions of
 other signals' handlers, and ``cancelled``, asked some 20 times a second, end a call within a
@@ -75,9 +75,9 @@ class Engine:
 
     Args:
         header, tensors: what :func:`.format.read_model` returns.
-        threads: number of threads, which share the weights. Each decodes its own sentences; idle
-            ones help with the large products of the last one, as long as measurements show that it
-            pays.
+        threads: number of threads, which share the weights. Each decodes its own sentences. Idle
+            threads help the last busy one with large matrix products, as long as measurements
+            during decoding show that this is faster.
         isa: the instruction set to use; None: the one that FAIRSEQ_HRT_RUNTIME_ISA names, else the
             best of this machine.
     """
@@ -118,43 +118,45 @@ class Engine:
 
         Raises:
             ModelFileError: see :func:`.format.read_model`.
-            ValueError: no kernel on this machine, a bad number of threads, or an instruction set
-                that it has not.
+            ValueError: there is no kernel on this machine, the number of threads is bad, or the
+                machine lacks the instruction set.
         """
         header, tensors = read_model(Path(path))
         return cls(header, tensors, threads=threads, isa=isa)
 
     def describe(self) -> str:
-        """Weights, instruction set and threads, in a few words."""
+        """The kind of weights, the instruction set and the number of threads, in a few words."""
         threads = f"{self.threads} thread{'s' * (self.threads > 1)}"
         return f"{self.header.weights} weights, {self.isa}, {threads}"
 
     @property
     def longest_source(self) -> int:
-        """See :class:`~..decoding.Scorer`."""
+        """The longest source that the model accepts, in tokens with ``</s>``."""
         return self.header.longest_source - self.header.read_bos
 
     @property
     def longest_target(self) -> int:
-        """See :class:`~..decoding.Scorer`."""
+        """The longest translation that the model accepts, in tokens with ``</s>``."""
         return self.header.longest_target
 
     @property
     def isa(self) -> str:
-        """The instruction set in use."""
+        """The instruction set that the kernel uses, such as ``avx2``."""
         return self._kernel.fh_model_isa(self._alive(self._model)).decode()
 
     @property
     def weight_bytes(self) -> int:
-        """Memory of the weights."""
+        """The memory that the weights take, in bytes."""
         return int(self._kernel.fh_model_bytes(self._alive(self._model)))
 
     def _start_anew(self) -> None:
-        """Leaves buffers and threads alone; the next call makes others."""
+        """Forgets the kernel's buffers and threads without freeing them, so that the next call
+        makes new ones; for a forked process."""
         self._lock, self._caller, self._engine = threading.Lock(), Caller(), C.c_void_p()
 
     def _started(self) -> C.c_void_p:
-        """The kernel's buffers and threads, made on first use; the lock is held.
+        """Returns the kernel's buffers and threads, which are made on first use. The caller holds
+        the lock.
 
         Raises:
             ValueError: the engine is closed.
@@ -177,25 +179,24 @@ class Engine:
         first_words: Optional[Sequence[Sequence[int]]] = None,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
-        """Decodes sources: for each its hypotheses, best first, at most as many as the plan asks
-        for.
+        """Translates sources. Returns the hypotheses of each source, best first, at most ``nbest``
+        of the plan.
 
         Args:
             sources: dictionary ids ending in ``</s>``.
-            plan: made for this model.
+            plan: a plan made for this model, or decoding options.
             first_words: for each source the target ids that its translations must begin with,
-                however improbable; padding stands for any word. Their log-probabilities count,
-                except those of ``forced_start``. The model must write from left to right (hrt: in
-                chunks of 1).
+                however improbable; padding stands for any word. Their log-probabilities count in
+                scores, except those of ``forced_start``. The model must write from left to right
+                (hrt: in chunks of 1).
             cancelled: returns True to end the call; asked in this thread, some 20 times a second.
 
         Raises:
-            UnsupportedOption: first words for a model that cannot take any.
-            ValueError: a source or first words that do not fit the model.
-            UnsupportedOption, ValueError: as :func:`plan_search`, if options are given.
+            UnsupportedOption: the model cannot take first words; or as :func:`plan_search`.
+            ValueError: a source or first words do not fit the model; or as :func:`plan_search`.
             NumericalError: a probability is NaN.
             MemoryError: buffers could not grow.
-            Cancelled: see ``cancelled``.
+            Cancelled: ``cancelled`` returned True.
             BaseException: whatever ``cancelled`` or the handler of a signal raises.
         """
         plan, given = self._plan(plan), None
@@ -229,17 +230,18 @@ class Engine:
         batch_size: int = 32,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
-        """Scores given translations, over all words even with a shortlist. The model must write one
-        word after the other (hrt: C_d = 1).
+        """Scores given translations. Probabilities are normalised over all words, even with a
+        shortlist. The model must be able to write one word after the other (hrt: in chunks of 1).
 
         Args:
             sources: dictionary ids ending in ``</s>``.
-            targets: translations of each source, any number, ``</s>`` last.
+            targets: any number of translations of each source, dictionary ids, ``</s>`` last.
             lenpen: ``score`` is the sum of the log-probabilities / length ** lenpen.
+            batch_size: sentences computed together.
             cancelled: see :meth:`decode`.
 
         Returns:
-            For each source the results in the order of its translations.
+            For each source a hypothesis for each of its translations, in their order.
 
         Raises:
             UnsupportedOption: the model writes several words at once.
@@ -272,7 +274,8 @@ class Engine:
         *given: Any,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
-        """Calls a function of the kernel and reads its results."""
+        """Calls the kernel's ``function``, ``fh_decode`` or ``fh_score``, and reads its results;
+        ``given`` are its arguments between sources and options."""
         if self.header.read_bos:
             rows = [listed(row, f"source {number}") for number, row in enumerate(sources)]
             sources = [[self.header.bos, *row] if row else row for row in rows]
@@ -298,8 +301,8 @@ class Engine:
             self._kernel.fh_results_free(found)
 
     def set_shortlist(self, shortlist: Optional[Shortlist]) -> None:
-        """Restricts the words of each sentence to the candidates of its source words; None lifts
-        the restriction.
+        """Restricts the translation of each sentence to the shortlist's candidates of its source
+        words, in all later calls of :meth:`decode`; None lifts the restriction.
 
         Raises:
             ValueError: the shortlist belongs to other dictionaries.
@@ -364,7 +367,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def _check(status: int, message: Any) -> None:
-    """Raises the exception for a status of the kernel, with its message."""
+    """Raises the exception that corresponds to a status returned by the kernel, with the message
+    that the kernel wrote; does nothing for the status OK."""
     if status == binding.OK:
         return
     text = message.value.decode(errors="replace")

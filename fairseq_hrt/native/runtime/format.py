@@ -3,10 +3,10 @@ checked before it is used.
 
 A matrix is either float32 ``[outputs, inputs]``, or int8 of that shape beside ``NAME.scale``,
 float32 ``[outputs]``: row r stands for ``scale[r] * int8[r]``. Biases, norms, position tables and
-the like are float32. :func:`expected_tensors` lists all tensors of a header; a file has exactly
-these. Beside an embedding in int8 there may be ``NAME.rest``, int8 of the same shape: as the vector
-of a word, row r stands for ``scale[r] * (int8[r] + rest[r] / 254)``. An output layer that shares
-the embedding ignores it.
+the like are float32. :func:`expected_tensors` lists the tensors that a header requires; a file has
+exactly these and their scales. Beside an embedding in int8 there may be ``NAME.rest``, int8 of the
+same shape: as the vector of a word, row r stands for ``scale[r] * (int8[r] + rest[r] / 254)``. An
+output layer that shares the embedding ignores ``NAME.rest``.
 """
 
 import os
@@ -38,7 +38,8 @@ DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowErr
 
 
 def expected_tensors(header: Header) -> Shapes:
-    """All tensors of a model, scales left out: name → (kind, shape)."""
+    """The tensors that the model of a header has, without scales: {name: (kind, shape)}. The kind
+    is ``matrix`` (int8 or float32) or ``float32``."""
     found: Shapes = {}
     _side_tensors(found, header, "encoder")
     _side_tensors(found, header, "decoder")
@@ -92,10 +93,11 @@ def _side_tensors(found: Shapes, header: Header, side: str) -> None:  # noqa: C9
 
 
 def check_tensors(header: Header, tensors: Mapping[str, np.ndarray]) -> None:
-    """Requires exactly the tensors of the header, with their types, shapes and finite values.
+    """Checks that there are exactly the tensors that the header requires, with the right types and
+    shapes and only finite values.
 
     Raises:
-        ModelFileError: naming the tensor.
+        ModelFileError: a tensor is missing, wrong or unknown; the message names it.
     """
     expected = expected_tensors(header)
     unread = set(tensors)
@@ -168,7 +170,7 @@ def write_model(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -
     """Writes a model file, which appears only when complete.
 
     Raises:
-        ModelFileError: the tensors are not those of the header.
+        ModelFileError: the header is wrong, or the tensors are not those that it requires.
     """
     from safetensors.numpy import save_file
 
@@ -187,7 +189,7 @@ def write_model(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -
 
 
 def read_header(path: Path) -> Header:
-    """The hyper-parameters of a model file, without its tensors.
+    """Reads the hyper-parameters of a model file, without its tensors.
 
     Raises:
         ModelFileError: see :func:`read_model`.
@@ -196,11 +198,11 @@ def read_header(path: Path) -> Header:
 
 
 def read_model(path: Path) -> Tuple[Header, Dict[str, np.ndarray]]:
-    """Reads and checks a model file.
+    """Reads and checks a model file; returns its header and {name: tensor}. No code in the file is
+    ever run.
 
     Raises:
-        ModelFileError: the file is missing, broken, or not a model of the runtime; nothing in it is
-            ever run.
+        ModelFileError: the file is missing, broken, or not a model of the runtime.
     """
     return _read(Path(path), True)
 

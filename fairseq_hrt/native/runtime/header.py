@@ -1,4 +1,4 @@
-"""The hyper-parameters of a model file: a strict JSON schema."""
+"""The hyper-parameters of a model file, which stand in it as JSON, and their strict checks."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -15,11 +15,11 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Header(FamilyFields):
-    """Hyper-parameters of a model. The JSON has exactly these fields; those of LATER are left out
-    at their defaults. Their meaning: :mod:`..families`."""
+    """The hyper-parameters of a model; :mod:`..families` explains the fields. The JSON has exactly
+    these fields, but leaves out those named in LATER where they have their defaults."""
 
     def to_json(self) -> str:
-        """The text that :meth:`from_json` reads."""
+        """Writes the header as JSON, which :meth:`from_json` reads."""
         values = asdict(self)
         for item in fields(self):
             if item.name in LATER and values[item.name] == item.default:
@@ -28,15 +28,17 @@ class Header(FamilyFields):
 
     @classmethod
     def from_json(cls, text: str) -> "Header":
-        """Reads and checks the JSON.
+        """Reads and checks a header that was written as JSON.
 
         Raises:
-            ModelFileError: a field is wrong; the message names it.
+            ModelFileError: the text is not JSON, or a field is wrong; the message names it.
         """
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ModelFileError(f"its header is not JSON ({error})") from None
+            raise ModelFileError(
+                f"its header is not JSON ({error}); convert the model again"
+            ) from None
         if not isinstance(values, dict):
             raise ModelFileError("its header is not a JSON object")
         version = values.pop("format", None)
@@ -47,7 +49,9 @@ class Header(FamilyFields):
         known = {item.name: item for item in fields(cls)}
         odd = sorted((set(values) ^ set(known)) - (set(LATER) - set(values)))
         if odd:
-            raise ModelFileError(f"its header has a missing or unknown field, {odd[0]!r}")
+            raise ModelFileError(
+                f"its header has a missing or unknown field, {odd[0]!r}; convert the model again"
+            )
         header = cls(
             **{
                 name: _typed(name, item.type, values[name])
@@ -59,10 +63,10 @@ class Header(FamilyFields):
         return header
 
     def check(self) -> None:
-        """Refuses values that no model has.
+        """Checks the values of all fields.
 
         Raises:
-            ModelFileError: naming the field.
+            ModelFileError: a value that no model has; the message names the field.
         """
         self.demand(self.family in MODEL_FAMILIES, "family")
         self.check_common()
@@ -78,7 +82,8 @@ LATER = tuple(item.name for item in fields(Header) if item.metadata.get("later")
 
 
 def _typed(name: str, kind: object, value: object) -> Any:
-    """Returns a JSON value as the field's type; ModelFileError if it has another."""
+    """Returns a JSON value as the type ``kind`` of the field ``name``; raises ModelFileError if it
+    has another type."""
     if kind is bool and isinstance(value, bool):
         return value
     if kind is int and isinstance(value, int) and not isinstance(value, bool):

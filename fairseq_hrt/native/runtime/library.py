@@ -16,17 +16,17 @@ _MESSAGE = 512
 
 
 class LibraryUnavailable(ValueError):
-    """No kernel can be loaded; the message has the reason and the remedy."""
+    """The compiled kernel cannot be loaded; the message has the reason and the remedy."""
 
 
 class InstructionSets(NamedTuple):
-    """The result of :func:`instruction_sets`.
+    """The instruction sets of the compiled kernel on this machine.
 
     Attributes:
-        compiled: in the library, best first.
+        compiled: the sets that the library was compiled for, best first.
         usable: those of them that this processor and operating system can run.
-        chosen: the one in use.
-        reason: why no better one is used; '' if it is the best of this processor family.
+        chosen: the set in use.
+        reason: why no better set is used; '' if this is the best one of the processor family.
     """
 
     compiled: List[str]
@@ -36,7 +36,8 @@ class InstructionSets(NamedTuple):
 
 
 def _why_missing(folder: Path, kernel: Path) -> str:
-    """Why the folder has no library, and the remedy."""
+    """Why a folder has no compiled kernel, and the remedy, as the end of a message. ``kernel`` is
+    the folder of the C sources, which an installed wheel lacks."""
     try:
         reason = str(json.loads((folder / REPORT).read_text(encoding="utf-8"))["reason"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -57,8 +58,8 @@ def _why_missing(folder: Path, kernel: Path) -> str:
 
 
 def open_library(folder: Path = HERE, kernel: Path = KERNEL) -> C.CDLL:
-    """Loads the library of a folder after checking that it was built from the sources beside it, if
-    there are any.
+    """Loads the compiled kernel in ``folder``, after checking that it was built from the C sources
+    in the folder ``kernel``, if there are any.
 
     Raises:
         LibraryUnavailable: the library is missing, out of date or damaged.
@@ -105,8 +106,8 @@ def load_library() -> C.CDLL:
 
 
 def library_folder() -> Path:
-    """The kernel's folder: this one, or that of the installed package if this is a clone in which
-    the kernel was not built."""
+    """The folder that has the compiled kernel: that of this file, or that of the installed package
+    if this is a clone in which the kernel was not built."""
     if not (HERE / LIBRARY).is_file():
         for distribution in ("fairseq_hrt_translate", "fairseq_hrt"):
             try:
@@ -120,16 +121,20 @@ def library_folder() -> Path:
 
 
 def forced_instruction_set() -> str:
-    """The value of the environment variable FAIRSEQ_HRT_RUNTIME_ISA; '' means the best."""
+    """The instruction set that the environment variable FAIRSEQ_HRT_RUNTIME_ISA names; '' means the
+    best one."""
     return os.environ.get(VARIABLE, "").strip()
 
 
 def instruction_sets(library: Optional[C.CDLL] = None) -> InstructionSets:
-    """The kernel's instruction sets, and the one that is used here.
+    """Asks the compiled kernel for its instruction sets and for the one that it uses here.
+
+    Args:
+        library: the kernel; None: :func:`load_library`.
 
     Raises:
-        LibraryUnavailable: there is no kernel, or the set that the environment variable names
-            cannot be used.
+        LibraryUnavailable: there is no kernel, or the set that FAIRSEQ_HRT_RUNTIME_ISA names cannot
+            be used.
     """
     library = library or load_library()
     names: List[bytes] = []
@@ -151,7 +156,8 @@ def instruction_sets(library: Optional[C.CDLL] = None) -> InstructionSets:
 
 
 def describe() -> List[str]:
-    """Lines for ``fairseq-hrt doctor``. Never fails."""
+    """The lines of ``fairseq-hrt doctor`` about the native engine. Raises no error: if the engine
+    is not usable, the lines tell why."""
     try:
         found = instruction_sets()
     except LibraryUnavailable as error:

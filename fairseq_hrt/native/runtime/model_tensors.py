@@ -1,5 +1,5 @@
-"""Makes the tensors of a model file from parameters by fairseq's names: joined, checked and
-rounded, with NumPy alone."""
+"""Makes the tensors of the native engine's model file from a model's parameters: joins, checks and
+rounds them, with NumPy alone."""
 
 import re
 from types import MappingProxyType
@@ -41,15 +41,16 @@ def model_tensors(
     made: Mapping[str, np.ndarray],
     steps: Mapping[str, float] = MappingProxyType({}),
 ) -> Dict[str, np.ndarray]:
-    """The tensors of a model file, float32 or rounded to int8 as its header requires.
+    """Makes the tensors of a model file, {name: array}, float32 or rounded to int8 as the header
+    requires.
 
     Args:
-        header: of the model.
-        parameters: by fairseq's names.
+        header: the model's header.
+        parameters: the model's parameters by fairseq's names.
         made: tensors of the file that are not parameters of a plain Transformer, by their names in
             the file: position tables, and those of a family.
-        steps: for parameters that were stored as 8-bit integers, the value of 1. Their integers are
-            kept, since rounding row by row would round twice.
+        steps: for parameters that were stored as 8-bit integers, the value that the integer 1
+            stands for. These integers are kept, since rounding row by row would round twice.
 
     Raises:
         KeyError: a parameter is missing.
@@ -63,8 +64,8 @@ def model_tensors(
         if not np.isfinite(array).all():
             raise NumericalError(
                 f"the model's {name} holds a number that is not finite, NaN or infinity (a diverged"
-                " or truncated training?); take an earlier checkpoint, or --engine torch where it"
-                " is meant"
+                " or truncated training?); use an earlier checkpoint, or --engine torch if this is"
+                " intended"
             )
         if header.weights == "int8" and kind == "matrix" and name not in exact:
             tensors[name], tensors[f"{name}.scale"] = quantise_rows(array, stored)
@@ -80,7 +81,7 @@ def model_tensors(
 
 
 def require_stored(weights: str) -> None:
-    """Raises ValueError for an unknown kind of weights."""
+    """Raises ValueError unless ``weights`` is ``int8`` or ``float32``."""
     if weights not in STORED:
         raise ValueError(f"weights {weights!r}: choose one of {', '.join(STORED)}")
 
@@ -88,8 +89,9 @@ def require_stored(weights: str) -> None:
 def _joined(
     name: str, parameters: Mapping[str, np.ndarray], steps: Mapping[str, float]
 ) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-    """A tensor of the model file, joined from its parameters, and the step of each row ``[N]``, 0
-    if it was not stored as integers; None in place of steps for a bias."""
+    """Joins the parameters that make up the tensor ``name`` of the model file. Also returns the
+    steps (see :func:`model_tensors`) of its rows, ``[N]``, 0 for rows that were not stored as
+    integers; None for a bias."""
     found = _NAME.fullmatch(name)
     assert found is not None
     place, part, kind = found.groups("")
@@ -111,12 +113,13 @@ def _joined(
 def quantise_rows(
     weights: np.ndarray, steps: Optional[np.ndarray] = None
 ) -> Tuple[np.ndarray, np.ndarray]:
-    """Rounds ``[N, K]`` to int8 ``[N, K]`` and float32 scales ``[N]``: row n becomes about
+    """Rounds a matrix ``[N, K]`` to int8 ``[N, K]`` and float32 scales ``[N]``: row n is about
     ``scale[n] * integers[n]``.
 
     Args:
-        steps: ``[N]``, above 0 if the row consists of multiples of that number, which are then
-            kept.
+        weights: float32 ``[N, K]``.
+        steps: ``[N]``; above 0 if row n consists of integer multiples of ``steps[n]``, which then
+            is its scale.
     """
     scale = (np.abs(weights).max(1) / np.float32(127)).astype(np.float32)
     if steps is not None:
@@ -130,7 +133,8 @@ def quantise_rows(
 
 
 def rest_of_rows(weights: np.ndarray, integers: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The rounding errors of :func:`quantise_rows`, in 254ths of the scale: int8 ``[N, K]``."""
+    """The rounding errors of :func:`quantise_rows`, int8 ``[N, K]`` in units of scale / 254; the
+    arguments are its argument and its results."""
     divisor = np.where(scale > 0, scale, np.float32(1)).astype(np.float64)
     left = weights / divisor[:, None] - integers
     return np.where(scale[:, None] > 0, np.clip(np.rint(254 * left), -127, 127), 0).astype(np.int8)

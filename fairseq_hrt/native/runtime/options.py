@@ -1,5 +1,5 @@
-"""Checks decoding options against a model and converts them for the kernel; refuses those that the
-native engine does not support."""
+"""Checks that decoding options fit a model and that the native engine supports them; converts them
+for the kernel."""
 
 import ctypes as C
 import math
@@ -26,8 +26,8 @@ def writes_in_order(header: Header) -> bool:
 
 
 def takes_first_words(header: Header, options: DecodingOptions) -> bool:
-    """Whether every translation can begin with given words: the model writes word by word from left
-    to right."""
+    """Whether translations can begin with given words, because the model writes from left to right
+    with these options."""
     return BY_NAME[header.family].takes_first_words(header, options)
 
 
@@ -37,10 +37,10 @@ class SearchPlan:
     number of batches, from several threads.
 
     Attributes:
-        options: the options, those without effect at their defaults.
-        kernel: ``fh_options``.
-        table: the arrays that ``kernel`` points to.
-        candidates: the most translations of a sentence that the search finds.
+        options: the options; those without effect have their defaults.
+        kernel: the same options as the kernel's structure ``fh_options``.
+        table: the arrays that ``kernel`` points to, kept so that they live as long.
+        candidates: the most translations of a sentence that the search can find.
     """
 
     options: DecodingOptions
@@ -49,8 +49,8 @@ class SearchPlan:
     candidates: int
 
     def with_all(self) -> "SearchPlan":
-        """The same plan, returning all translations that the search finds, for a rescorer to choose
-        from."""
+        """A copy of the plan that returns all translations which the search finds, not only
+        ``nbest``, for a rescorer to choose from."""
         kernel = binding.Options.from_buffer_copy(self.kernel)
         kernel.nbest = self.candidates
         return replace(self, kernel=kernel)
@@ -62,11 +62,14 @@ def plan_search(
     """Checks options against a model and converts them for the kernel.
 
     Args:
-        given: names of the options that the user gives now, which are refused without effect; those
-            of a bundle, a grid or a system get their defaults instead. None: all are given.
+        header: the model's header.
+        options: the decoding options.
+        given: names of the options that the user gives now; these are refused if they have no
+            effect. Others, such as a bundle's, then get their defaults. None: all are given.
 
     Raises:
-        UnsupportedOption, ValueError: the message names the option.
+        UnsupportedOption: the native engine does not support an option; the message names it.
+        ValueError: an option has no effect or does not fit the model; the message names it.
     """
     options = settled(options, header.family, given)
     require_native(options)
@@ -78,7 +81,8 @@ def plan_search(
 
 
 def _for_kernel(header: Header, options: DecodingOptions) -> Tuple[binding.Options, Any]:
-    """``fh_options``, and the arrays that it points to, which must outlive it."""
+    """Converts options to ``fh_options``. Also returns the arrays that this structure points to,
+    which must live as long as the structure is used."""
     values: Dict[str, Any] = {
         option.kernel: _number(getattr(options, name), name)
         for name, option in SCHEMA.items()
@@ -101,7 +105,7 @@ def _for_kernel(header: Header, options: DecodingOptions) -> Tuple[binding.Optio
 
 
 def longest_written(header: Header, options: DecodingOptions) -> int:
-    """Most tokens of a translation, ``</s>`` included."""
+    """The most tokens that a translation can have with these options, ``</s>`` included."""
     return min(
         header.longest_target,
         int(options.max_len_a * header.longest_source + options.max_len_b) + 1,
@@ -109,7 +113,8 @@ def longest_written(header: Header, options: DecodingOptions) -> int:
 
 
 def _number(value: Any, name: str) -> Any:
-    """Converts a value for its field in ``fh_options``: a choice to its number, None to 0."""
+    """Converts the value of option ``name`` for its field in ``fh_options``: a choice to its
+    number, None to 0."""
     option, (_, optional) = SCHEMA[name], KINDS[name]
     if value is None:
         return 0
@@ -121,7 +126,8 @@ def _number(value: Any, name: str) -> Any:
 
 
 def _check_first_words(header: Header, options: DecodingOptions) -> None:
-    """Refuses first words for models that do not write from left to right."""
+    """Raises UnsupportedOption if first words are given (``--prefix-size``, ``--forced-start``) and
+    the model does not write from left to right."""
     for name, value in (
         ("prefix_size", options.prefix_size),
         ("forced_start", options.forced_start),
@@ -134,16 +140,17 @@ def _check_first_words(header: Header, options: DecodingOptions) -> None:
 
 
 def _check_results(header: Header, options: DecodingOptions) -> None:
-    """Refuses alignments and graphs for models that have none."""
+    """Raises ValueError if alignments or graphs are asked for and the model has none."""
     family = BY_NAME[header.family]
     if options.alignments and not writes_in_order(header):
         raise ValueError(
-            f"alignments: the words of a {family.model} are not aligned with the source;"
-            " --unkpen inf forbids <unk>"
+            f"alignments, which --replace-unk needs: the words of a {family.model} are not aligned"
+            " with the source; leave it out, and give --unkpen inf to forbid <unk>"
         )
     if options.print_alignment is not None and not writes_in_order(header):
         raise ValueError(
-            f"--print-alignment: the words of a {family.model} are not aligned with the source"
+            f"--print-alignment: the words of a {family.model} are not aligned with the source;"
+            " leave it out"
         )
     if options.graphs and not family.graphs:
         raise ValueError(

@@ -10,7 +10,8 @@ from . import binding
 
 
 def read_results(found: binding.Results, options: DecodingOptions) -> List[List[Hypothesis]]:
-    """The hypotheses of each sentence, best first."""
+    """Copies the hypotheses of each sentence, best first, from the kernel's results. ``options``
+    are those of the search; fields that they do not ask for stay empty."""
     scores, aligned = options.scores, options.alignments or options.print_alignment
     # Sliced once: each access to a field makes a new pointer, and each slice a copy.
     counts = found.counts[: found.sentences]
@@ -45,7 +46,7 @@ def read_results(found: binding.Results, options: DecodingOptions) -> List[List[
 
 
 def _graph(found: binding.Results, number: int, path: List[int]) -> Graph:
-    """Copies the graph of a hypothesis, whose vertices are ``path``."""
+    """Copies the graph of hypothesis ``number``; ``path`` has the vertex of each of its tokens."""
     size, vertex, link = (
         found.graph_sizes[number],
         found.vertex_starts[number],

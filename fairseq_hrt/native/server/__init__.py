@@ -1,10 +1,10 @@
-"""Trained models behind HTTP: LibreTranslate's interface, our own with steps and scores, and a page
-that shows how a text is written.
+"""Serves trained models over HTTP: LibreTranslate's interface, our own with steps and scores, and a
+web page that shows how a translation is written.
 
 A request passes the limits (:mod:`.middleware`), is checked (:mod:`.keys`, :mod:`.requests`) and
-cut into sentences (:mod:`..text.sentences`), whose translations are found together with those of
-other requests (:mod:`..bundles.batching`), and put together again (:mod:`..text.texts`).
-:mod:`.application` is the ASGI application, ``fairseq-hrt serve`` runs it.
+split into sentences (:mod:`..text.sentences`). These are decoded together with those of other
+requests (:mod:`..bundles.batching`), and their translations are joined (:mod:`..text.texts`).
+:mod:`.application` makes the ASGI application, which ``fairseq-hrt serve`` runs.
 """
 
 __all__ = ["process", "segments", "settings"]

@@ -1,4 +1,4 @@
-"""The ASGI application: which path is answered by what, and what stands around it."""
+"""The ASGI application: its routes, each with a handler and the middleware around it."""
 
 import contextlib
 from pathlib import Path
@@ -38,10 +38,11 @@ def _file(name: str, kind: str) -> Handler:
 
 
 def check(settings: Settings) -> None:
-    """Reads what can be wrong and takes no time, before anything is loaded.
+    """Checks, before models are loaded, what can be checked quickly: the file of keys, and the
+    description of each bundle.
 
     Raises:
-        ValueError: a system is not a bundle, or the keys cannot be read.
+        ValueError: a system's folder is not a bundle, or the keys cannot be read.
     """
     read_keys(settings.key_file)
     for _, folder in settings.systems:
@@ -50,13 +51,13 @@ def check(settings: Settings) -> None:
 
 
 def create_application(settings: Settings, load: LoadTranslator = load_translator) -> Starlette:
-    """The application; its systems are loaded when it starts, or before by
+    """Makes the application. Its systems are loaded when it starts, or earlier by
     ``application.state.server.load()``.
 
     Args:
-        settings: see there.
-        load: makes the translator of a bundle; another one puts something else behind the same
-            interface.
+        settings: the server's options.
+        load: makes the translator of a bundle; another function puts other translators behind the
+            same interface.
 
     Raises:
         ValueError: the keys cannot be read.

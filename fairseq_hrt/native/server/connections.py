@@ -1,13 +1,13 @@
-"""HTTP/1.1 between clients and the application: connections that hold little, and are closed when
-they make no progress.
+"""An HTTP/1.1 server in front of the application: its connections take little memory, and are
+closed when they make no progress.
 
-Only public interfaces of asyncio and httptools are used. Complete servers were attacked with all
-the limits that they offer, set to 200 connections:
+Only public interfaces of asyncio and httptools are used. Existing servers do not withstand attacks,
+as tests showed with all limits that they offer and 200 connections:
 
 * uvicorn waits for ever for the rest of a head, for a body whose request has been answered, and for
-  a client that reads no answers; 200 of these end its service. While a request is worked on it
-  reads on (500 MB in 10 seconds). With httptools a head may have any size, with h11 one of spaces
-  holds up everybody for 24 seconds.
+  a client that reads no answers; 200 of these end its service. While it works on a request it keeps
+  reading (500 MB in 10 seconds). With httptools a head may have any size; with h11 a head of spaces
+  holds up all clients for 24 seconds.
 * granian waits for ever for a client that reads no answers. 200 clients that come back when they
   are closed kept others waiting for more than 10 seconds.
 * hypercorn and gunicorn take any number of connections, and wait for ever for answers to be read.
@@ -45,13 +45,13 @@ _PHRASES = {int(status): status.phrase.encode() for status in http.HTTPStatus}
 
 
 class Request:
-    """What has been read of a request.
+    """A request, as far as it has been read.
 
     Attributes:
-        body: what of it has not been taken yet.
-        complete: whether the body has come to its end.
-        scope: of ASGI; None until the head has come to its end.
-        answered: whether nobody wants more of it.
+        body: the part of the body that the application has not taken yet.
+        complete: whether the body has been read to its end.
+        scope: the request's scope for ASGI; None until its head has been read to the end.
+        answered: whether the request has its answer, so that the rest of it is not needed.
     """
 
     def __init__(self, answered: bool = False) -> None:
@@ -63,19 +63,19 @@ class Request:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Answers the requests of a client, one at a time. One that comes before the answer to the
-    last is not kept: the connection ends with that answer.
+    """A connection to a client, which answers the client's requests, one at a time. A request that
+    comes before the last one is answered is dropped, and the connection ends with that answer.
 
-    httptools (llhttp) takes apart what comes: in linear time, and nothing that can be read in two
-    ways, such as ``Content-Length`` beside ``Transfer-Encoding``.
+    httptools (llhttp) parses requests: in linear time, and it refuses what can be read in two ways,
+    such as ``Content-Length`` beside ``Transfer-Encoding``.
 
     Args:
-        server: where it belongs to.
+        server: the server that has accepted the connection.
 
     Attributes:
-        busy: whether the application has a request of this client.
-        used: whether it has answered one.
-        since: when it began to wait for its client.
+        busy: whether the application is working on a request of this client.
+        used: whether a request of this client has been answered.
+        since: when the connection began to wait for its client, by :func:`time.monotonic`.
     """
 
     def __init__(self, server: "Server") -> None:
@@ -142,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_begin(self) -> None:
         if not self._request.answered:
-            raise ValueError("this one's turn has not come")
+            raise ValueError("a request came before the last one was answered")
         self._request = Request()
 
     def on_url(self, url: bytes) -> None:
@@ -157,7 +157,7 @@ class Connection(asyncio.BufferedProtocol):
         request, version = self._request, self._parser.get_http_version()
         hosts = [name for name, _ in request.headers].count(b"host")
         if hosts > 1 or (hosts == 0 and version == "1.1"):
-            raise ValueError("which host is meant is not clear")
+            raise ValueError("a request must have exactly one Host header")
         self._pending = 0
         request.keep_alive = version == "1.1" and self._parser.should_keep_alive()
         path, _, query = request.target.partition(b"?")
@@ -188,17 +188,18 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
-        """Whether its client has all that it has asked for."""
+        """Whether the client has received the answers to all of its requests."""
         return not self.busy and self._sent.is_set()
 
     def close_within(self, seconds: float) -> None:
-        """Closes the connection after some seconds, unless this is called again before."""
+        """Closes the connection after some seconds; a later call replaces an earlier one."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = asyncio.get_running_loop().call_later(seconds, self.abort)
 
     def abort(self) -> None:
-        """Closes the connection; close() would wait for what cannot be sent."""
+        """Closes the connection at once; the transport's close() would wait until everything is
+        sent, which a client can prevent."""
         self._transport.abort()
 
     async def _serve(self) -> None:
@@ -214,8 +215,8 @@ class Connection(asyncio.BufferedProtocol):
             self._server.connections.discard(self)
 
     async def _linger(self) -> None:
-        """Reads on for a moment: the system takes the answer from a client that is still sending
-        when its connection is closed."""
+        """Keeps reading for a moment after the answer: if the connection were closed while the
+        client is still sending, the operating system would discard the answer."""
         self._parser = None
         self.close_within(LAST_SECONDS)
         if not self._lost:
@@ -225,7 +226,7 @@ class Connection(asyncio.BufferedProtocol):
             await self._change()
 
     def _feed(self, data: bytes) -> None:
-        """Takes apart what has come."""
+        """Parses received bytes."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
@@ -244,12 +245,13 @@ class Connection(asyncio.BufferedProtocol):
             self._feed(b"\r\n".join([*lines, b"", data[found.args[0] :]]))
 
     async def _change(self) -> None:
-        """Waits until something comes, or has ended."""
+        """Waits until something is received, or nothing more can be."""
         self._changed.clear()
         await self._changed.wait()
 
     async def _answer_one(self) -> bool:
-        """Answers a request; whether another one may follow."""
+        """Waits for the next request and answers it. Returns whether the connection may stay open
+        for another one."""
         self.since = time.monotonic()
         self.close_within(LAST_SECONDS if self._server.stopping else HEAD_SECONDS)
         while self._request.answered or self._request.scope is None:
@@ -272,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     async def _ask(self, request: Request) -> List[Message]:
-        """What the application answers."""
+        """Calls the application with a request; returns the messages of its answer."""
         answer: List[Message] = []
         expected = dict(request.headers).get(b"expect", b"").lower() == b"100-continue"
         taken = False
@@ -303,14 +305,16 @@ class Connection(asyncio.BufferedProtocol):
         return answer or [{"type": "http.response.start", "status": 500, "headers": [_CLOSE]}]
 
     async def _refuse(self) -> bool:
-        """Answers what is not HTTP, in the words of the other routes."""
+        """Answers bytes that are not valid HTTP by status 400, with an error as other routes send
+        it."""
         body = b'{"error":"Invalid HTTP request"}'
         headers = [(b"content-type", b"application/json")]
         start = {"type": "http.response.start", "status": 400, "headers": headers}
         return await self._send([start, {"type": "http.response.body", "body": body}], False, False)
 
     async def _send(self, answer: List[Message], keep_alive: bool, only_head: bool) -> bool:
-        """Sends an answer, and waits until the system has taken it; whether another may follow."""
+        """Sends an answer and waits until the operating system has taken it. Returns whether the
+        connection may stay open for another request."""
         headers = [*answer[0]["headers"]]
         body = b"".join(message.get("body", b"") for message in answer)
         keep_alive = keep_alive and _CLOSE not in headers and not self._server.stopping
@@ -328,13 +332,13 @@ class Connection(asyncio.BufferedProtocol):
 
 
 class Server:
-    """The connections of a process.
+    """The HTTP server of a process, with its connections.
 
     Args:
-        application: answers.
+        application: the ASGI application that answers requests.
         time_limit: seconds that the application takes for a request, its body included.
-        most: connections. With as many, the one that has been waiting for its client longest makes
-            room for another one; where all are busy, the application refuses a further one.
+        most: number of connections from which a new one replaces the one that has been waiting for
+            its client longest. If all are busy, the application refuses further requests.
     """
 
     def __init__(self, application: ASGIApp, time_limit: float, most: int) -> None:
@@ -349,12 +353,12 @@ class Server:
     async def serve(
         self, listening: socket.socket, stop: asyncio.Event, started: Callable[[], None]
     ) -> None:
-        """Answers until it is told to stop, and then what has been asked.
+        """Answers requests until ``stop`` is set, and then those that have already been sent.
 
         Args:
-            listening: a bound socket; closed in the end.
-            stop: set from outside.
-            started: called when the first request would be answered.
+            listening: a bound socket; closed at the end.
+            stop: set by the caller when the server is to end.
+            started: called as soon as requests are answered.
         """
         listening.listen(BACKLOG)
         listening.setblocking(False)
@@ -380,7 +384,7 @@ class Server:
             asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
     def _accept(self, listening: socket.socket) -> None:
-        """Begins with the next client, if there is one."""
+        """Accepts the next waiting client, if there is one."""
         try:
             client = listening.accept()[0]
         except (BlockingIOError, ConnectionError):
@@ -408,13 +412,14 @@ class Server:
             client.close()
 
     def welcome(self, connection: Connection) -> None:
-        """Counts a connection."""
+        """Adds a new connection to the server's, after making room for it."""
         if len(self.connections) >= self._most:
             self._make_room()
         self.connections.add(connection)
 
     def _make_room(self) -> None:
-        """Ends the connection that has been waiting for its client longest."""
+        """Closes the connection that has been waiting for its client longest, unless all are
+        busy."""
         idle = [one for one in self.connections if not one.busy]
         if idle:
             oldest = min(idle, key=lambda one: one.since)

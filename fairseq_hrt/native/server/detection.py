@@ -1,15 +1,15 @@
-"""Which language a text is in, among those that the server translates from."""
+"""Detects the language of a text, among the languages of a server's systems."""
 
 import threading
 from typing import Any, Dict, List, Optional, Sequence
 
 
 class LanguageDetector:
-    """py3langid (its model is a part of the package); only the languages that are served.
+    """Detects languages by py3langid, whose model is part of that package.
 
     Args:
-        languages: codes of ISO 639-1; those that py3langid does not have are never found. A text
-            without letters is in the first of them.
+        languages: ISO 639-1 codes of the languages that may be found; those that py3langid lacks
+            never are. A text without letters counts as one in the first of them.
     """
 
     def __init__(self, languages: Sequence[str]) -> None:
@@ -18,12 +18,12 @@ class LanguageDetector:
         self._lock = threading.Lock()
 
     def detect(self, text: str) -> List[Dict[str, Any]]:
-        """LibreTranslate's answer: ``[{"confidence": 0 … 100, "language": code}]``, the most
-        probable first.
+        """The languages that a text may be in, in the form of LibreTranslate's answers:
+        ``[{"confidence": 0 … 100, "language": code}]``, the most probable first.
 
-        The confidence is that among all languages that py3langid has, so a text in a language
-        that is not served has a low one. A text without letters can be in any language: confidence
-        0.
+        The confidence is the probability in per cent among all languages that py3langid has, so a
+        text in a language that is not served has a low one. A text without letters can be in any
+        language: confidence 0.
         """
         found = []
         if any(sign.isalpha() for sign in text):
@@ -39,8 +39,8 @@ class LanguageDetector:
         return [{"confidence": confidence, "language": code} for code, confidence in kept]
 
     def prepare(self) -> None:
-        """Reads the model, which takes a moment, in a thread of its own: most requests name their
-        language."""
+        """Reads the detector's model, which takes a moment, in a thread of its own, since most
+        requests name their language and need not wait for it."""
         threading.Thread(
             target=self.detect, args=("a",), name="language detection", daemon=True
         ).start()

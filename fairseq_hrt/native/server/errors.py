@@ -1,15 +1,15 @@
-"""What a request can be answered with instead of a translation."""
+"""The error with which a request is answered instead of a translation."""
 
 from typing import Dict, Optional
 
 
 class RequestError(Exception):
-    """A request that is refused, with the status and the words that its sender reads.
+    """The refusal of a request.
 
     Attributes:
-        status: of the response.
-        message: for the field ``error``.
-        headers: further ones of the response, e.g. ``Retry-After``.
+        status: HTTP status of the response.
+        message: text of the response's field ``error``.
+        headers: further headers of the response, e.g. ``Retry-After``.
     """
 
     def __init__(self, status: int, message: str, headers: Optional[Dict[str, str]] = None) -> None:
@@ -18,5 +18,5 @@ class RequestError(Exception):
 
 
 def invalid(message: str) -> RequestError:
-    """A request that cannot be understood (400)."""
+    """Makes the error for a request that cannot be understood (status 400)."""
     return RequestError(400, f"Invalid request: {message}")

@@ -1,8 +1,8 @@
-"""The names that a server answers to.
+"""Checks the ``Host`` header of a request against the names of this server.
 
-A web page of somebody else may give its own name the address of this machine (DNS rebinding): the
-visitor's browser then takes the answers for that page's. But it sends in ``Host`` which name it
-asked for.
+An attacker's web page may have its own host name resolve to the address of this machine (DNS
+rebinding). The visitor's browser then lets that page read this server's answers. But the ``Host``
+header of such requests has the attacker's name.
 """
 
 import ipaddress
@@ -14,7 +14,8 @@ _NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 
 
 def canonical(host: str) -> Optional[str]:
-    """A name or an address as it is compared; None if it is neither."""
+    """A host's name or address in the spelling in which hosts are compared; None if ``host`` is
+    neither."""
     try:
         return str(ipaddress.ip_address(re.sub(r"^\[(.*)\]$", r"\1", host)))
     except ValueError:
@@ -23,7 +24,7 @@ def canonical(host: str) -> Optional[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether it is ``localhost`` or an address that leads to this machine only."""
+    """Whether a host is ``localhost`` or an address that only this machine itself can reach."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -31,12 +32,12 @@ def is_loopback(host: str) -> bool:
 
 
 def is_served(header: str, allowed: AbstractSet[Optional[str]]) -> bool:
-    """Whether a request with this ``Host`` is answered: under the names of this machine for itself,
-    and those that are allowed.
+    """Whether a request with this ``Host`` header is answered: the host must be a loopback address,
+    ``localhost`` or an allowed name.
 
     Args:
-        header: name or address, perhaps with a port, which may be any.
-        allowed: canonical names.
+        header: a name or address, perhaps with a port; the port is not checked.
+        allowed: the allowed names, as :func:`canonical` returns them.
     """
     parts = _HEADER.fullmatch(header)
     host = None if parts is None else canonical(parts[1])

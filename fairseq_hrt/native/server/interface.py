@@ -1,4 +1,4 @@
-"""The description of the interface in OpenAPI 3.1, served under /spec."""
+"""The description of the server's interface in OpenAPI 3.1, served under /spec."""
 
 from typing import Any, Dict, List
 
@@ -9,7 +9,7 @@ from .settings import Settings
 
 
 def describe_interface(settings: Settings) -> Dict[str, Any]:
-    """The document; limits are those of this server."""
+    """Makes the OpenAPI document; the limits in it are those of ``settings``."""
     text = {"type": "string", "maxLength": settings.max_characters}
     language = {"type": "string", "description": "ISO 639-1 code"}
     translate = _translation_request(settings, text, language)
@@ -89,7 +89,7 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
 def _translation_request(
     settings: Settings, text: Dict[str, Any], language: Dict[str, Any]
 ) -> Dict[str, Any]:
-    """What /translate is asked, as LibreTranslate has it."""
+    """The JSON schema of a request to /translate: LibreTranslate's fields, and ours."""
     texts = {
         "oneOf": [
             text,
@@ -105,7 +105,7 @@ def _translation_request(
             "keep": {
                 "type": "string",
                 "enum": [KEPT],
-                "description": "what of plain text is kept as it is; html always is",
+                "description": "parts of plain text that are not translated; in html always",
             },
             "glossary": {
                 "type": "object",
@@ -118,7 +118,7 @@ def _translation_request(
                 "minimum": 0,
                 "maximum": settings.max_alternatives,
                 "default": 0,
-                "description": "others, besides the best one",
+                "description": "number of further translations, besides the best one",
             },
             "system": {
                 "type": "string",
@@ -135,7 +135,8 @@ def _object(properties: Dict[str, Any], required: List[str]) -> Dict[str, Any]:
 
 
 def _operation(summary: str, response: Dict[str, Any], body: Dict[str, Any] = {}) -> Dict[str, Any]:  # noqa: B006
-    """An operation with the errors that each may answer with."""
+    """Describes an operation of OpenAPI: the schemas of its response and of its request's body, and
+    the errors that it may answer with."""
     error = {
         "content": {
             "application/json": {"schema": _object({"error": {"type": "string"}}, ["error"])}

@@ -1,4 +1,4 @@
-"""Who may ask: the keys of a server, and the one that a request brings."""
+"""API keys: reads a server's keys, and checks that a request has one of them."""
 
 import hmac
 from pathlib import Path
@@ -8,7 +8,8 @@ from .errors import RequestError
 
 
 def read_keys(path: Optional[Path]) -> List[str]:
-    """The keys of a file, one a line; empty lines and lines with ``#`` are left out.
+    """Reads the keys in a file, one a line; empty lines and those that begin with ``#`` are left
+    out. Without a file (None) there are no keys.
 
     Raises:
         ValueError: the file cannot be read or holds no key.
@@ -26,10 +27,11 @@ def read_keys(path: Optional[Path]) -> List[str]:
 
 
 def check_key(fields: Mapping[str, Any], authorization: str, keys: Sequence[str]) -> None:
-    """Lets a request pass that brings one of the keys, in ``api_key`` or as a bearer token.
+    """Checks that a request has one of the keys, in its field ``api_key`` or as a bearer token in
+    its header ``authorization``. If there are no ``keys``, every request passes.
 
     Raises:
-        RequestError: as LibreTranslate, 400 without a key and 403 for a wrong one.
+        RequestError: status 400 without a key and 403 for a wrong one, as in LibreTranslate.
     """
     if not keys:
         return

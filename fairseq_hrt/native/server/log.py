@@ -1,4 +1,4 @@
-"""A log that nobody has to wait for."""
+"""Writes the log in a thread, so that requests never wait for whoever reads it."""
 
 import logging
 import os
@@ -16,12 +16,12 @@ LAST_SECONDS = 1.0
 
 
 class BackgroundHandler(logging.Handler):
-    """Writes lines in a thread. While nobody reads them, those beyond :data:`MOST_LINES` are
-    dropped, and counted.
+    """Writes log lines in a thread. If nobody reads them, at most :data:`MOST_LINES` wait; further
+    ones are dropped, and their number is logged later.
 
     Args:
-        descriptor: where to. It is written to directly, as Python's own streams are locked while
-            they wait for a reader, and a process that ends waits for the lock.
+        descriptor: the file descriptor to write to. Python's own streams are not used: they are
+            locked while they wait for a reader, and a process that ends waits for the lock.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -34,7 +34,7 @@ class BackgroundHandler(logging.Handler):
         threading.Thread(target=self._write, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hands over a record, or drops it."""
+        """Gives a record to the thread, or drops it if too many wait."""
         if self._lines.qsize() >= MOST_LINES:
             self._dropped += 1
             return
@@ -45,7 +45,7 @@ class BackgroundHandler(logging.Handler):
             self.handleError(record)
 
     def flush(self) -> None:
-        """Waits until everything is written, but not for ever."""
+        """Waits until everything is written, at most :data:`LAST_SECONDS`."""
         deadline = time.monotonic() + LAST_SECONDS
         while self._done < self._said and time.monotonic() < deadline:
             time.sleep(0.002)
@@ -73,7 +73,8 @@ class BackgroundHandler(logging.Handler):
 
 
 def write_in_background() -> None:
-    """From now on, what is logged to standard error, warnings among it, is written by a thread."""
+    """Lets a thread write everything that is logged to the standard error from now on, Python's
+    warnings included."""
     logging.captureWarnings(True)
     root = logging.getLogger()
     for handler in list(root.handlers):

@@ -1,4 +1,4 @@
-"""Figures for Prometheus; no label holds anything from a request besides its route."""
+"""Metrics for Prometheus. Their labels hold nothing from a request besides its route."""
 
 import os
 from pathlib import Path
@@ -21,8 +21,8 @@ _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 3
 
 
 class Metrics:
-    """The figures of one process, or of all workers where :data:`FOLDER_VARIABLE` names their
-    common folder."""
+    """The metrics of this process. If :data:`FOLDER_VARIABLE` names a folder, all worker processes
+    store theirs in it, and each reports those of all."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -46,29 +46,30 @@ class Metrics:
         self._queue = made(Gauge, "waiting_sentences", "Sentences in the queue", "system", **mode)
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
-        """Counts a finished request."""
+        """Counts a finished request, with the status and the duration of its answer."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def observe_batch(self, system: str, sentences: int, seconds: float) -> None:
-        """Counts a decoded batch."""
+        """Counts a decoded batch of a system, with its sentences and the duration of decoding."""
         self._sentences.labels(system).inc(sentences)
         self._batches.labels(system).observe(sentences)
         self._decoding.labels(system).observe(seconds)
 
     def observe_queue(self, system: str, waiting: int) -> None:
-        """Notes the length of a queue for whoever reads the figures in another worker."""
+        """Stores the number of sentences in a system's queue, if there are several workers: any of
+        them may report the metrics of all."""
         if _shared():
             self._queue.labels(system).set(waiting)
 
     def watch_queue(self, system: str, waiting: Callable[[], int]) -> None:
-        """Asks ``waiting`` for the length of a queue whenever the figures are read; of several
-        workers each notes its own."""
+        """Has ``waiting`` called for the number of sentences in a system's queue whenever metrics
+        are reported. With several workers :meth:`observe_queue` serves instead."""
         if not _shared():
             self._queue.labels(system).set_function(waiting)
 
     def exposition(self) -> Tuple[bytes, str]:
-        """The figures as Prometheus reads them, and their content type."""
+        """The metrics in the text format of Prometheus, and its content type."""
         registry = self._registry
         if _shared():
             registry = CollectorRegistry()
@@ -77,16 +78,16 @@ class Metrics:
 
 
 def reserve_space(systems: int) -> None:
-    """Takes the disk space of this worker's figures before they are made.
+    """Reserves the disk space of this worker's metrics, before these are made.
 
     prometheus_client maps files with holes into memory: a process that writes into a hole while the
-    disk is full is killed (SIGBUS), at each request anew.
+    disk is full is killed (SIGBUS), and so is each process that replaces it.
 
     Args:
-        systems: how many are served.
+        systems: the number of systems that are served.
 
     Raises:
-        OSError: there is no room for them.
+        OSError: the disk has no room for the metrics.
     """
     folder = Path(os.environ[FOLDER_VARIABLE])
     # Each of 16 routes with a dozen statuses, and their times; each system's batches.
@@ -96,14 +97,14 @@ def reserve_space(systems: int) -> None:
             (folder / f"{kind}_{os.getpid()}.db").write_bytes(bytes(size))
     except OSError as error:
         raise OSError(
-            f"no room for the figures of a worker in {folder.parent} ({error.strerror}): name a"
-            f" folder with {3 * size >> 10} kB for each worker in TMPDIR"
+            f"no room for the figures of a worker in {folder.parent} ({error.strerror}): set TMPDIR"
+            f" to a folder with {3 * size >> 10} kB for each worker"
         ) from error
 
 
 def forget_worker(process: Optional[int]) -> None:
-    """Takes what a dead worker had in its queue out of the figures; what it has done stays
-    counted."""
+    """Removes the queue of a worker that has died from the metrics; its finished requests stay
+    counted. ``process`` is its process id."""
     if _shared() and process is not None:
         multiprocess.mark_process_dead(process)
 

@@ -1,5 +1,5 @@
-"""What stands around every route, as ASGI middleware: limits, the answers to errors, headers, the
-log, the figures."""
+"""The ASGI middleware around every route: limits, answers to errors, headers, the log and the
+metrics."""
 
 import asyncio
 import json
@@ -37,12 +37,11 @@ _DISCARDED = 16
 
 
 def guard(settings: Settings, metrics: Metrics) -> Callable[[str], List[Middleware]]:
-    """Makes the middleware of a route, outermost first, from its path.
+    """Returns a function that makes the middleware of a route from its path, outermost first.
 
     Args:
-        settings: limits; ``max_connections`` requests are answered at a time, by all routes
-            together.
-        metrics: where requests are counted.
+        settings: the limits; all routes together answer ``max_connections`` requests at a time.
+        metrics: counts the requests.
     """
     places = asyncio.Semaphore(settings.max_connections)
     return lambda route: [
@@ -54,14 +53,16 @@ def guard(settings: Settings, metrics: Metrics) -> Callable[[str], List[Middlewa
 
 
 class Answered:
-    """Answers whatever happens inside; gives each answer our headers, logs it without its texts,
-    and counts it.
+    """Turns errors of the inner middleware and the route into answers; adds our headers to each
+    answer, logs it without its texts, and counts it.
 
-    An answer leaves when it is whole: a slow reader takes neither a place nor a request's time.
+    An answer is sent when it is complete, so a client that reads slowly occupies neither a place of
+    :class:`Placed` nor the time of a request.
 
     Args:
-        route: its path, for log and figures.
-        metrics: where it is counted.
+        app: the inner application.
+        route: the route's path, for log and metrics.
+        metrics: counts the answers.
     """
 
     def __init__(self, app: ASGIApp, route: str, metrics: Metrics) -> None:
@@ -94,7 +95,7 @@ class Answered:
 
 
 def add_headers(headers: MutableHeaders) -> None:
-    """Adds the headers that every response has to those of one; its own stay."""
+    """Adds the headers that every response has (HEADERS), except those that are there already."""
     for name, value in HEADERS.items():
         headers.setdefault(name, value)
 
@@ -112,10 +113,11 @@ def _answer_to(error: Exception) -> Response:
 
 
 class Addressed:
-    """Lets requests through that are addressed to this server.
+    """Refuses requests whose ``Host`` header is not a name of this server (status 421).
 
     Args:
-        hosts: its names besides those of this machine for itself; None: any.
+        app: the inner application.
+        hosts: the server's names besides ``localhost`` and loopback addresses; None: any name.
     """
 
     def __init__(self, app: ASGIApp, hosts: Optional[Iterable[str]]) -> None:
@@ -135,10 +137,12 @@ class Addressed:
 
 
 class Placed:
-    """Lets as many requests through at a time as there are places; nobody waits for one.
+    """Lets at most as many requests through at a time as there are places; further ones are refused
+    at once (status 503).
 
     Args:
-        places: shared by all routes.
+        app: the inner application.
+        places: the free places, shared by all routes.
     """
 
     def __init__(self, app: ASGIApp, places: asyncio.Semaphore) -> None:
@@ -154,12 +158,13 @@ class Placed:
 
 
 class InTime:
-    """Reads the body before the route is called, which is cancelled when the time is over or the
-    client has gone.
+    """Reads the body of a request and then calls the route, which is cancelled when the time is
+    over or the client has gone.
 
     Args:
-        seconds: for both, the body and the answer.
-        max_body: bytes.
+        app: the inner application.
+        seconds: time for reading the body and answering together.
+        max_body: most bytes of the body.
     """
 
     def __init__(self, app: ASGIApp, seconds: float, max_body: int) -> None:
@@ -203,10 +208,10 @@ async def _disconnected(receive: Receive) -> None:
 
 
 async def _read_body(request: Request, limit: int) -> bytes:
-    """Reads the body; of what is above the limit nothing is kept.
+    """Reads the body of a request; one of more than ``limit`` bytes is read further, but not kept.
 
     Raises:
-        RequestError: 413.
+        RequestError: status 413, the body is too large.
     """
     body, size = bytearray(), 0
     async for chunk in request.stream():

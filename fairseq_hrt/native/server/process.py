@@ -1,4 +1,5 @@
-"""The processes around the application: their socket, signals, and how many files they may open."""
+"""Runs the application in one or several processes: their socket, their signals, and the number of
+files that they may open."""
 
 import asyncio
 import contextlib
@@ -48,10 +49,11 @@ RESTART_SECONDS = 0.5
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that holds the address; it is listened to when there is somebody to answer.
+    """Makes a socket that is bound to the address, but does not listen yet: models are loaded
+    first.
 
     Raises:
-        ValueError: there is no such address, or it is taken.
+        ValueError: there is no such address, or it is in use.
     """
     try:
         # The protocol by its number: asyncio sends small answers at once (TCP_NODELAY) only where
@@ -78,8 +80,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def connections_within_limits(wanted: int) -> int:
-    """How many connections this process can have open, at most ``wanted``. Its limit of open files
-    is raised for them as far as the system permits."""
+    """The number of connections that this process can have open, at most ``wanted``. Raises the
+    process's limit of open files for them as far as the system permits."""
     if WINDOWS:
         possible = min(wanted, WINDOWS_SOCKETS - OTHER_FILES)
         if possible < wanted:
@@ -108,8 +110,8 @@ def connections_within_limits(wanted: int) -> int:
 
 
 def at_signals(stop: Callable[[], Any]) -> None:
-    """Calls ``stop`` at SIGTERM, SIGINT and SIGHUP. One that comes a second time ends the process
-    at once."""
+    """Has ``stop`` called at SIGTERM, SIGINT and SIGHUP. The same signal a second time ends the
+    process at once."""
 
     def obey(number: int, frame: Any) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -123,7 +125,7 @@ def at_signals(stop: Callable[[], Any]) -> None:
 
 
 def loaded(settings: Settings, load: LoadTranslator = load_translator) -> Starlette:
-    """The application with its systems.
+    """Makes the application and loads its systems.
 
     Raises:
         ValueError: a system cannot be loaded.
@@ -142,10 +144,10 @@ def answer(
     """Answers requests until a signal comes, and then those that have been accepted.
 
     Args:
-        application: whose systems are loaded.
-        settings: limits.
-        listening: a bound socket; closed in the end.
-        started: called when the first request would be answered.
+        application: the application, with its systems loaded.
+        settings: the limits.
+        listening: a bound socket; closed at the end.
+        started: called as soon as requests are answered.
     """
     write_in_background()
     if WINDOWS:
@@ -171,15 +173,16 @@ async def _look_for_signals() -> None:
 
 
 def work(settings: Settings, listening: socket.socket, supervisor: Any) -> None:
-    """One of several processes, from its start to its end.
+    """Runs a worker: one of several processes that answer requests at the same socket.
 
     Args:
-        settings: those of all.
-        listening: the socket of all.
-        supervisor: a pipe; something is sent to it when the first request would be answered.
+        settings: the server's options.
+        listening: the bound socket that all workers share.
+        supervisor: a pipe to the process that started the worker; "started" is sent to it as soon
+            as requests are answered.
 
     Raises:
-        SystemExit: it cannot start; the log tells why.
+        SystemExit: the worker cannot start; the log tells why.
     """
     _end_with_supervisor()
     logging.basicConfig(
@@ -196,8 +199,8 @@ def work(settings: Settings, listening: socket.socket, supervisor: Any) -> None:
 
 
 def _end_with_supervisor() -> None:
-    """Ends this process with the one that started it, also where that one was killed and could
-    neither tell anybody nor tidy up."""
+    """Has this worker end when the process that started it ends, even if that was killed; then its
+    folder of metrics is removed, too."""
     supervisor = multiprocessing.parent_process()
     if supervisor is None:
         return
@@ -214,17 +217,16 @@ def _end_with_supervisor() -> None:
 def serve(
     settings: Settings, host: str, port: int, workers: int, load: LoadTranslator = load_translator
 ) -> None:
-    """Answers requests until SIGTERM, SIGHUP or SIGINT; what was accepted by then is answered.
+    """Answers requests until SIGTERM, SIGHUP or SIGINT; requests accepted by then are answered.
 
-    Prints one line with the address when the first request would be answered.
+    Prints one line with the address as soon as requests are answered.
 
     Args:
-        settings, host, port, workers: see ``fairseq-hrt serve``.
-        load: see :func:`.application.create_application`; of one process, workers have the usual
-            one.
+        settings, host, port, workers: the options of ``fairseq-hrt serve``.
+        load: see :func:`.application.create_application`; used only if there is one process.
 
     Raises:
-        ValueError: a system cannot be loaded, or the address cannot be had.
+        ValueError: a system cannot be loaded, or the address is not available.
     """
     check(settings)
     most = connections_within_limits(settings.max_connections)
@@ -250,10 +252,15 @@ def serve(
 def supervise(
     settings: Settings, listening: socket.socket, announce: Callable[[], None], workers: int
 ) -> None:
-    """Has several processes answer, and replaces those that die, until a signal comes.
+    """Lets several processes answer requests, and replaces those that die, until a signal comes.
+
+    Args:
+        settings, workers: see :func:`serve`.
+        listening: the bound socket that they share.
+        announce: called as soon as requests are answered.
 
     Raises:
-        ValueError: none of them can start.
+        ValueError: a worker cannot start, and no other has.
     """
     context = multiprocessing.get_context("spawn")
     # Tells that a worker has started, or that a signal has come.

@@ -1,4 +1,4 @@
-"""The contents of a request, checked; nothing behind this module sees an unchecked value."""
+"""Reads and checks the contents of requests, so that other modules see checked values only."""
 
 import itertools
 import json
@@ -37,7 +37,8 @@ _TASKS = {family.name: family.task for family in FAMILIES}
 
 
 def _choices() -> Dict[str, Dict[str, Any]]:
-    """Nothing that a request may choose names a file, or takes more than its share of time."""
+    """The decoding options that a request may choose, with JSON schemas of their values: {name:
+    schema}. No option that names a file or takes much time is among them."""
     found: Dict[str, Dict[str, Any]] = {}
     for name, option in SCHEMA.items():
         kind, allowed, task = KINDS[name][0], option.request, _TASKS.get(option.origin)
@@ -61,7 +62,7 @@ DECODING: Dict[str, Dict[str, Any]] = _choices()
 
 
 def accepts(choice: Mapping[str, Any], value: Any) -> bool:
-    """Whether a value of a request is one that an entry of :data:`DECODING` describes."""
+    """Whether a value of a request fits the schema ``choice``, an entry of :data:`DECODING`."""
     if choice["type"] == "string":
         return isinstance(value, str) and value in choice["enum"]
     if choice["type"] == "boolean" or isinstance(value, bool):
@@ -72,7 +73,8 @@ def accepts(choice: Mapping[str, Any], value: Any) -> bool:
 
 
 def in_words(choice: Mapping[str, Any]) -> str:
-    """The values that an entry of :data:`DECODING` describes, for a message."""
+    """The values that the schema ``choice``, an entry of :data:`DECODING`, describes, in words for
+    a message."""
     if choice["type"] == "string":
         return "one of " + ", ".join(choice["enum"])
     if choice["type"] == "boolean":
@@ -83,19 +85,19 @@ def in_words(choice: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class TranslationRequest:
-    """A checked request.
+    """A checked request for translations.
 
     Attributes:
-        texts: at least one.
-        single: whether one text was given and not a list of them.
-        source: language code, or ``auto``.
-        target: language code.
+        texts: the texts to translate, at least one.
+        single: whether one text was given instead of a list.
+        source: code of the source language, or ``auto``.
+        target: code of the target language.
         format: ``text`` or ``html``.
-        alternatives: other translations that are asked for.
-        system: name of one, or None for the first that fits.
+        alternatives: number of further translations of each text.
+        system: name of a system, or None for the first that fits the languages.
         graph: whether the graphs of the translations are asked for.
-        keep: whether placeholders of plain text are kept.
-        glossary: given translations of terms.
+        keep: whether placeholders of plain text are kept untranslated.
+        glossary: given translations of terms, or None.
     """
 
     texts: Tuple[str, ...]
@@ -111,10 +113,12 @@ class TranslationRequest:
 
 
 def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
-    """The fields of a request: JSON, a form, or the query; the body comes before the query.
+    """Reads the fields of a request: those of its body, JSON or a form, and those of its query. If
+    both have a field, that of the body counts.
 
     Raises:
-        RequestError: 400 if the body does not match its content type, 415 if that is unknown.
+        RequestError: status 400 if the body does not match its content type, 415 if this is
+            unknown.
     """
     fields: Dict[str, Any] = _pairs(query)
     kind = content_type.split(";")[0].strip().lower()
@@ -164,10 +168,10 @@ _UNREADABLE = invalid("the fields cannot be read: too many of them, or not UTF-8
 
 
 def _parts(body: bytes, content_type: str) -> List[Tuple[str, str]]:
-    """The fields of a form in parts; files are passed over.
+    """The fields of a multipart form, as pairs (name, value); files in it are ignored.
 
     Raises:
-        RequestError: it cannot be read.
+        RequestError: status 400, the form cannot be read.
     """
     pairs: List[Tuple[str, str]] = []
     parts = itertools.count(1)
@@ -200,8 +204,8 @@ def _parts(body: bytes, content_type: str) -> List[Tuple[str, str]]:
 
 
 def _together(pairs: Iterable[Tuple[str, str]]) -> Dict[str, Any]:
-    """Form fields; one that stands there several times is a list. Browsers end the lines of forms
-    with two characters, of which one is kept."""
+    """Collects the fields of a form: {name: value}, or a list of values for a field that is given
+    several times. Browsers end the lines of forms with ``\\r\\n``, of which ``\\n`` is kept."""
     fields: Dict[str, Any] = {}
     for name, value in pairs:
         value = value.replace("\r\n", "\n")
@@ -217,15 +221,15 @@ def _together(pairs: Iterable[Tuple[str, str]]) -> Dict[str, Any]:
 def translation_request(
     fields: Mapping[str, Any], settings: Settings, *, detailed: bool = False
 ) -> TranslationRequest:
-    """The request of a translation.
+    """Checks the fields of a request for translations.
 
     Args:
-        fields: of the request.
-        settings: its limits.
-        detailed: of our own interface, not LibreTranslate's.
+        fields: the result of :func:`parse_fields`.
+        settings: the limits of a request.
+        detailed: True for our own interface (/v1/translate), False for LibreTranslate's.
 
     Raises:
-        RequestError: 400, naming the field.
+        RequestError: status 400; the message names the wrong field.
     """
     _require_known(fields, detailed)
     query = _query(fields)
@@ -258,8 +262,8 @@ def translation_request(
 
 
 def _glossary(given: Any, settings: Settings) -> Optional[Glossary]:
-    """The glossary of a request: an object of terms and translations or, in a form, the lines of
-    a file."""
+    """The glossary of a request, given as an object of terms and translations or, in a form, as the
+    lines of a glossary file; None if there is none."""
     if given is None or given == "" or given == {}:
         return None
     if not isinstance(given, (str, dict)):
@@ -275,14 +279,14 @@ def _glossary(given: Any, settings: Settings) -> Optional[Glossary]:
 
 
 def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
-    """The decoder's options of a request of our own interface.
+    """The decoding options that a request of our own interface chooses, {name: value}.
 
     Args:
-        fields: of the request.
-        task: of the system that is asked.
+        fields: the fields of the request.
+        task: the task of the system that is to translate.
 
     Raises:
-        RequestError: 400 for an option that may not be chosen, or a value out of its range.
+        RequestError: status 400 for an option that may not be chosen, or a value out of its range.
     """
     given = fields.get("options") or {}
     if not isinstance(given, dict):
@@ -303,8 +307,8 @@ def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
 
 
 def _require_known(fields: Mapping[str, Any], detailed: bool) -> None:
-    """Raises RequestError for a field that has no effect, except those that clients of
-    LibreTranslate send on its routes: it ignores them."""
+    """Raises RequestError for a field that has no effect. In requests to LibreTranslate's routes
+    unknown fields are ignored, as LibreTranslate does."""
     known = (*COMPATIBLE, *OWN, *DETAILED)
     for name in fields:
         if not detailed and name in DETAILED:
@@ -318,10 +322,10 @@ def _require_known(fields: Mapping[str, Any], detailed: bool) -> None:
 
 
 def text_of(fields: Mapping[str, Any], settings: Settings) -> str:
-    """The text whose language is asked for; of several, all of them.
+    """The text whose language a request asks for; several texts are joined by line breaks.
 
     Raises:
-        RequestError: 400.
+        RequestError: status 400, the texts are missing, too long or too many.
     """
     return "\n".join(_texts(_query(fields), settings))
 
@@ -368,12 +372,12 @@ def _alternatives(fields: Mapping[str, Any], settings: Settings, detailed: bool)
 
 
 def _shown(value: Any) -> str:
-    """A value of a request as a message may repeat it: short and in one line."""
+    """A value of a request in the form in which a message may repeat it: short and on one line."""
     text = value if isinstance(value, str) else json.dumps(value)
     # Neither separators of lines nor what turns round the direction of the words behind it.
     return re.sub(r"[^ -~\u00a1-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\uffff]", "?", text)[:40]
 
 
 def unsupported_language(code: str) -> RequestError:
-    """The answer to a language that no system has."""
+    """Makes the error for the code of a language that no system has (status 400)."""
     return RequestError(400, f"{_shown(code)} is not supported")

@@ -1,4 +1,4 @@
-"""What each route answers: LibreTranslate's and our own."""
+"""The handlers of all routes, LibreTranslate's and our own."""
 
 import asyncio
 import functools
@@ -51,10 +51,10 @@ _THREADS = 4
 
 
 class Server:
-    """Shared by the routes.
+    """The handlers of all routes, with what they share: systems, keys, metrics and threads.
 
     Args:
-        settings: see there.
+        settings: the server's options.
         load: makes the translator of a bundle.
     """
 
@@ -67,10 +67,10 @@ class Server:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="preparation")
 
     def load(self) -> None:
-        """Loads all systems, unless it is done already.
+        """Loads all systems, unless they are loaded already.
 
         Raises:
-            ValueError: one of them is not a bundle or cannot be loaded.
+            ValueError: the folder of a system is not a bundle, or the bundle cannot be loaded.
         """
         if self.catalogue.systems:
             return
@@ -90,8 +90,8 @@ class Server:
         list(self._threads.map(lambda _: together.wait(), range(_THREADS)))
 
     def close(self) -> None:
-        """Ends the decoders. Requests have been answered by now, so at most a batch that nobody
-        waits for is waited for, briefly."""
+        """Ends the threads of all queues. Requests have been answered by now, so this waits at most
+        a second, for batches whose results nobody needs."""
         for system in self.catalogue.systems:
             system.batcher.close()
         for system in self.catalogue.systems:
@@ -120,7 +120,7 @@ class Server:
         return JSONResponse(answer)
 
     async def _ranked(self, wanted: TranslationRequest, system: ServedSystem) -> List[List[str]]:
-        """The translations of each text, best first."""
+        """The translations of each text of a request by a system, best first."""
         options = (
             alternatives_options(system, wanted.alternatives + 1, {}) if wanted.alternatives else {}
         )
@@ -216,7 +216,8 @@ class Server:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _prepared(self, wanted: TranslationRequest, work: Callable[[], Result]) -> Result:
-        """The result of work whose time depends on the length of a request."""
+        """Returns the result of ``work``, which takes longer for longer requests: it is done at
+        once for a request of little plain text, else in a thread."""
         if wanted.format == "text" and not wanted.keep and sum(map(len, wanted.texts)) <= _SHORT:
             return work()
         try:
@@ -234,8 +235,9 @@ class Server:
     async def _source(
         self, wanted: TranslationRequest, *, itself: bool
     ) -> Tuple[str, Optional[Dict[str, Any]]]:
-        """The language of the texts, and how it was found if that was asked for; ``itself``:
-        whether it may be the target language."""
+        """The source language of a request, and if it had to be detected the entry of
+        :meth:`.detection.LanguageDetector.detect` for it, else None. ``itself``: whether the target
+        language may be detected."""
         if wanted.source != "auto":
             return wanted.source, None
         text = "\n".join(wanted.texts)
@@ -283,8 +285,8 @@ class Server:
     async def _add_graphs(
         self, system: ServedSystem, sentences: List[Dict[str, Any]], options: Dict[str, Any]
     ) -> None:
-        """Gives each sentence that was translated its graph (a second pass; whoever wants only
-        translations does not pay for it)."""
+        """Adds the graph of each translated sentence to its entry in ``sentences``. This decodes
+        the sentences again, so that requests without graphs take no longer."""
         try:
             found = (
                 await system.submit(
@@ -302,7 +304,7 @@ class Server:
 
 
 def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
-    """A sentence as /v1/translate tells of it."""
+    """The entry of a sentence in an answer of /v1/translate."""
     return {
         "source": translation.source,
         "text": translation.text,
@@ -323,5 +325,5 @@ def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
 
 
 def _finite(score: Optional[float]) -> Optional[float]:
-    """JSON has no infinity."""
+    """The score, or None if it is not finite, which JSON cannot represent."""
     return score if score is not None and math.isfinite(score) else None

@@ -1,4 +1,4 @@
-"""What a server is allowed and told to do; the defaults suit one small machine."""
+"""The options of a server: its systems and its limits. The defaults suit one small machine."""
 
 import math
 from dataclasses import dataclass
@@ -14,28 +14,29 @@ class Settings:
     """The options of ``fairseq-hrt serve``.
 
     Attributes:
-        systems: (name, folder of the bundle) of each system, the default first.
-        options: (name of a system, option, value): how that one decodes; they override
-            its bundle's.
-        glossaries: (name of a system, file) of default glossaries; the name is empty for that of
-            all systems without one of their own.
+        systems: (name, folder of the bundle) of each system (a bundle with decoding options); the
+            first system of a pair of languages is its default.
+        options: (name of a system, option, value): decoding options of that system, which override
+            those of its bundle.
+        glossaries: (name of a system, file) of default glossaries; an empty name stands for all
+            systems without a glossary of their own.
         engine: ``auto``, ``torch`` or ``native``, see :func:`fairseq_hrt.from_pretrained`.
-        threads: of each worker's decoders.
-        shortlist: whether sentences choose among the words of their bundle's shortlist only.
-        max_body: bytes of a request.
-        max_characters: of all texts of a request.
-        max_texts: texts of a request.
-        max_sentences: sentences of a request, when its texts have been split.
-        max_alternatives: other translations of a text.
-        max_terms: terms of the glossary of a request.
-        max_queue: sentences that wait; requests beyond it are answered with 429.
-        max_connections: open ones of each worker. With as many, idle ones make room; where all are
-            busy, requests are answered with 503.
-        max_batch: sentences decoded together.
-        batch_wait: seconds that a sentence waits for company.
-        time_limit: seconds for a request, its body included; then 408 or 504.
-        key_file: keys of those who may ask, one a line; None: everybody may.
-        allow_origin: value of Access-Control-Allow-Origin; None: no header.
+        threads: threads of each system's decoder, in each worker.
+        shortlist: whether translations use only words of their bundle's shortlist.
+        max_body: most bytes of a request.
+        max_characters: most characters of all texts of a request.
+        max_texts: most texts of a request.
+        max_sentences: most sentences of a request, counted after its texts are split.
+        max_alternatives: most further translations of a text.
+        max_terms: most terms in the glossary of a request.
+        max_queue: most sentences that wait; requests beyond it are answered with status 429.
+        max_connections: most open connections of each worker. Further clients replace idle ones; if
+            all are busy, requests are answered with status 503.
+        max_batch: most sentences decoded together.
+        batch_wait: seconds that a sentence waits for others to share its batch.
+        time_limit: seconds for a request, its body included; then the status is 408 or 504.
+        key_file: file of the API keys, one a line; None: no key is needed.
+        allow_origin: value of the header Access-Control-Allow-Origin; None: no such header.
         allow_hosts: names that requests may be addressed to, besides ``localhost`` and loopback
             addresses; None: any.
     """
@@ -76,8 +77,8 @@ class Settings:
         for name in ("max_alternatives", "batch_wait"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(
-                    f"--{name.replace('_', '-')} {getattr(self, name)} must not be negative, and"
-                    " finite"
+                    f"--{name.replace('_', '-')} {getattr(self, name)} must be finite and not"
+                    " negative"
                 )
         if self.max_sentences > self.max_queue:
             raise ValueError(
@@ -101,12 +102,12 @@ class Settings:
         _check_glossaries(self.glossaries)
 
     def glossary_of(self, name: str) -> Optional[Path]:
-        """The file of a system's default glossary; None: it has none."""
+        """The file of the default glossary of the system ``name``; None if it has none."""
         files = dict(self.glossaries)
         return files.get(name, files.get(""))
 
     def options_of(self, name: str) -> Dict[str, str]:
-        """Decoding options of a system."""
+        """The decoding options of the system ``name``: {option: value}."""
         return {option: value for system, option, value in self.options if system == name}
 
 
@@ -130,10 +131,11 @@ def _check_hosts(hosts: Iterable[str]) -> None:
 
 
 def parse_served(text: str) -> Tuple[str, Path]:
-    """``NAME=BUNDLE`` or ``BUNDLE``, whose folder then gives the name.
+    """Reads an argument ``NAME=BUNDLE`` or ``BUNDLE``; returns (name, folder). Without a name, the
+    folder's is taken.
 
     Raises:
-        ValueError: a part is empty.
+        ValueError: the name or the folder is empty.
     """
     name, sign, folder = text.partition("=")
     if not sign or Path(text).is_dir():
@@ -144,16 +146,18 @@ def parse_served(text: str) -> Tuple[str, Path]:
 
 
 def parse_glossary(text: str, names: Iterable[str]) -> Tuple[str, Path]:
-    """``NAME:FILE``, if there is a system of this name, or ``FILE``."""
+    """Reads the value of ``--glossary``: ``NAME:FILE``, if there is a system of this name, or
+    ``FILE``. Returns (name, file), the name empty without one."""
     name, sign, file = text.partition(":")
     return (name, Path(file)) if sign and name in names else ("", Path(text))
 
 
 def parse_option(text: str) -> Tuple[str, str, str]:
-    """``NAME:OPTION=VALUE``; a switch may do without its value.
+    """Reads the value of ``--set``: ``NAME:OPTION=VALUE``, or ``NAME:OPTION`` for a switch. Returns
+    (name of the system, option, value).
 
     Raises:
-        ValueError: a part is missing.
+        ValueError: the name or the option is missing.
     """
     name, sign, rest = text.partition(":")
     option, _, value = rest.partition("=")

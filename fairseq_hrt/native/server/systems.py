@@ -1,4 +1,4 @@
-"""The models that a server answers with."""
+"""The systems of a server: loaded bundles with decoding options and a queue."""
 
 import logging
 from dataclasses import dataclass, field
@@ -38,17 +38,17 @@ LANGUAGES = {
 
 @dataclass
 class ServedSystem:
-    """A loaded model with its queue.
+    """A loaded bundle with its decoding options and its queue.
 
     Attributes:
-        name: as it was given.
-        bundle: where it comes from.
-        translator: see :func:`fairseq_hrt.from_pretrained`.
-        batcher: its queue.
-        alternatives: whether it finds several translations of a sentence.
-        aligned: whether it finds the source subword of each of a translation.
-        options: how it decodes, where that is not the bundle's way.
-        glossary: its default one.
+        name: the name by which requests choose the system.
+        bundle: the bundle that was loaded.
+        translator: translates with it, see :data:`LoadTranslator`.
+        batcher: the queue of its sentences.
+        alternatives: whether it can find several translations of a sentence.
+        aligned: whether it can find the source subword that each target subword is aligned with.
+        options: decoding options that override the bundle's.
+        glossary: its default glossary, or None.
     """
 
     name: str
@@ -61,10 +61,11 @@ class ServedSystem:
     glossary: Optional[Glossary] = None
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
-        """See :meth:`..bundles.batching.Batcher.submit`.
+        """Puts sentences into the queue and waits for their results, see
+        :meth:`..bundles.batching.Batcher.submit`.
 
         Raises:
-            RequestError: the queue is full or closed.
+            RequestError: the queue is full (status 429) or closed (503).
         """
         try:
             return await self.batcher.submit(sentences, **options)
@@ -77,12 +78,12 @@ class ServedSystem:
 
     @property
     def graph(self) -> bool:
-        """Whether its translations are paths of graphs."""
+        """Whether the system's translations are paths of graphs."""
         family = family_of_task(self.bundle.task)
         return family is not None and family.graphs
 
     def describe(self) -> Dict[str, Any]:
-        """What the page and ``/v1/systems`` say of it; no paths."""
+        """The facts about the system that ``/v1/systems`` and the web page show; no file paths."""
         return {
             "name": self.name,
             "source": self.bundle.source_lang,
@@ -99,11 +100,17 @@ class ServedSystem:
 def load_served(
     name: str, folder: Path, settings: Settings, metrics: Metrics, load: LoadTranslator
 ) -> ServedSystem:
-    """Loads a bundle and decodes one word with it, so that the first request does not pay for what
-    is made on first use.
+    """Loads a bundle as a system. Translates one word with it, so that the first request is not
+    slowed down by what is made on first use.
+
+    Args:
+        name, folder: the system's name and its bundle's folder.
+        settings: the server's options.
+        metrics: counts its batches and reports its queue.
+        load: makes the translator of a bundle.
 
     Raises:
-        ValueError: no bundle, or one that cannot be loaded.
+        ValueError: the folder is not a bundle, or the bundle cannot be loaded.
     """
     glossary = Glossary.of(settings.glossary_of(name))
     translator = load(folder, settings)
@@ -180,8 +187,9 @@ def load_served(
 
 
 def _drop_unanswered(translation: Any, aligned: bool) -> None:
-    """Drops what no answer has; for each token of a large request it would take memory until all
-    are translated. Only for marks in it a text needs its tokens and their alignment."""
+    """Empties those fields of a translation that no answer shows, since those of a large request
+    would fill the memory until it is answered. ``aligned``: whether the tokens of alternatives are
+    needed to put marks into texts."""
     others = getattr(translation, "alternatives", ())
     for one in (translation, *others):
         one.positional_scores = []
@@ -194,15 +202,17 @@ def _drop_unanswered(translation: Any, aligned: bool) -> None:
 def require_room(
     system: ServedSystem, sentences: int, options: Mapping[str, Any], settings: Settings
 ) -> None:
-    """Refuses a request whose translations could take more memory than those of the largest one
+    """Refuses a request whose translations could take more memory than those of the largest request
     that chooses no options.
 
     Args:
-        sentences: of the request.
-        options: of the request.
+        system: the system that is to translate.
+        sentences: number of the request's sentences.
+        options: the request's decoding options.
+        settings: the limits of a request.
 
     Raises:
-        RequestError: 400, with what to change.
+        RequestError: status 400; the message tells what to change.
     """
     bundle = system.bundle
     usual = {**bundle.runtime_options, **bundle.options, **system.options}
@@ -222,18 +232,18 @@ def _beam(options: Mapping[str, Any]) -> int:
 
 
 def _longest(options: Mapping[str, Any]) -> float:
-    """Tokens of the longest translation."""
+    """The number of tokens of the longest translation that decoding options permit."""
     default = DecodingOptions()
     share = float(options.get("max_len_a", default.max_len_a))
     return max(1.0, share * LONGEST + float(options.get("max_len_b", default.max_len_b)))
 
 
 def load_translator(folder: Path, settings: Settings) -> Any:
-    """The bundle on the engine of the settings.
+    """Loads a bundle on the engine that the settings name.
 
-    With ``auto`` that is decided here, once: a translator that were left to change from the native
-    engine to PyTorch for the options of one request would load PyTorch while others wait, or find
-    none.
+    ``auto`` is decided here, once. A translator that changed from the native engine to PyTorch for
+    the options of a single request would load PyTorch while other requests wait, or fail if it is
+    not installed.
 
     Raises:
         ValueError: see :func:`fairseq_hrt.from_pretrained`.
@@ -260,7 +270,8 @@ def load_translator(folder: Path, settings: Settings) -> Any:
 
 
 def _tried(translator: Any, own: Mapping[str, str], more: Mapping[str, Any]) -> Any:
-    """A word's translation with further options; None where the engine does not have these."""
+    """The translation of a word with the options ``own`` and ``more``; None if the engine refuses
+    these options."""
     try:
         return translator.translate(["a"], details=True, **{**own, **more})[0]
     except ValueError:
@@ -268,8 +279,8 @@ def _tried(translator: Any, own: Mapping[str, str], more: Mapping[str, Any]) -> 
 
 
 def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
-    """The options by which a bundle's family finds several translations; None where it finds only
-    one."""
+    """The options of a bundle's family, besides the beam, that make it find several translations:
+    {name: value}, see :attr:`.option.Option.several`; None if it can find only one."""
     family = family_of_task(bundle.task)
     if family is None or not family.several:
         return None
@@ -278,8 +289,9 @@ def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
 
 
 def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> Dict[str, Any]:
-    """The options by which a bundle finds several hypotheses. No beam is smaller than without them:
-    the best translation must not be a worse one because others are asked for."""
+    """The options with which a bundle finds several hypotheses of a sentence. The beam is not
+    smaller than without them, so that the best translation does not become worse when others are
+    asked for. ``given``: options that override the bundle's."""
     usual = {**bundle.runtime_options, **bundle.options, **given}
     beam = max(hypotheses, _beam(usual))
     found: Dict[str, Any] = {"beam": beam, "nbest": hypotheses}
@@ -297,8 +309,8 @@ def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> D
 def alternatives_options(
     system: ServedSystem, hypotheses: int, options: Mapping[str, Any]
 ) -> Dict[str, Any]:
-    """``options`` of a request with those by which a system finds several hypotheses; unchanged
-    where it can give only one."""
+    """The options of a request, completed by those with which the system finds several hypotheses;
+    unchanged if it can find only one."""
     if not system.alternatives:
         return dict(options)
     found = _options_for(
@@ -313,10 +325,10 @@ def alternatives_options(
 
 
 class Catalogue:
-    """The systems of a server by languages and names.
+    """Finds a server's systems by languages and names.
 
     Args:
-        systems: the first one of a pair of languages is its default.
+        systems: all systems; the first one for a pair of languages is the default for that pair.
     """
 
     def __init__(self, systems: Sequence[ServedSystem]) -> None:
@@ -324,14 +336,14 @@ class Catalogue:
 
     @property
     def codes(self) -> List[str]:
-        """Codes of the languages, those that can be translated from first."""
+        """The codes of all source and target languages, source languages first."""
         bundles = [system.bundle for system in self.systems]
         sources = [bundle.source_lang for bundle in bundles]
         return list(dict.fromkeys([*sources, *(bundle.target_lang for bundle in bundles)]))
 
     def gives_back(self, source: str, target: str) -> bool:
-        """Whether source and target are one language, which no system translates: LibreTranslate
-        gives such a text back."""
+        """Whether a text is returned untranslated, as LibreTranslate does: source and target are
+        the same language, and no system translates between them."""
         wanted = source.lower(), target.lower()
         codes = [code.lower() for code in self.codes]
         return wanted[0] == wanted[1] and wanted[0] in codes and wanted not in self._pairs
@@ -339,13 +351,16 @@ class Catalogue:
     def detected(
         self, ranked: Sequence[Dict[str, Any]], target: str, *, itself: bool
     ) -> Dict[str, Any]:
-        """Which of the languages that a text may be in is taken: the first from which there is a
-        system to the target.
+        """Chooses among the languages that a text may be in: the most probable one from which a
+        system translates to the target; if there is none, the most probable one.
 
         Args:
-            ranked: see :meth:`.detection.LanguageDetector.detect`.
+            ranked: the result of :meth:`.detection.LanguageDetector.detect`.
             target: code of the target language.
-            itself: whether the target language may be taken, too.
+            itself: whether the target language itself may be chosen, too.
+
+        Returns:
+            The entry of ``ranked``.
         """
         possible = [source for source, other in self._pairs if other == target]
         for one in ranked:
@@ -358,13 +373,14 @@ class Catalogue:
 
     @property
     def _pairs(self) -> List[Tuple[str, str]]:
-        """Source and target of each system. Requests have small letters; languages of a model may
-        have others (de_DE, zho_Hans)."""
+        """(source, target) of each system, in lower case as in checked requests; the languages of a
+        model may have capitals (de_DE, zho_Hans)."""
         bundles = [system.bundle for system in self.systems]
         return [(one.source_lang.lower(), one.target_lang.lower()) for one in bundles]
 
     def languages(self) -> List[Dict[str, Any]]:
-        """LibreTranslate's ``/languages``."""
+        """The answer of LibreTranslate's route ``/languages``: code, name and target languages of
+        each language."""
         codes = sorted(self.codes)
         targets = {
             code: {
@@ -380,10 +396,11 @@ class Catalogue:
         ]
 
     def choose(self, request: TranslationRequest, source: str) -> ServedSystem:
-        """The system of a request from a language that is known by now.
+        """The system that translates a request: the one that it names, else the default for its
+        languages. ``source`` is the source language, detected if necessary.
 
         Raises:
-            RequestError: 400 if there is none.
+            RequestError: status 400, there is no such system.
         """
         pairs = self._pairs
         wanted = source.lower(), request.target.lower()
@@ -408,5 +425,5 @@ class Catalogue:
 
 
 def language_name(code: str) -> str:
-    """The English name of a language."""
+    """The English name of a language, or its code if the name is not listed here."""
     return LANGUAGES.get(code, code)

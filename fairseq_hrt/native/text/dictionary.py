@@ -15,7 +15,7 @@ class Words:
         path: the file.
 
     Raises:
-        ValueError: it cannot be read, or a line is not ``WORD COUNT``.
+        ValueError: the file cannot be read, or a line is not ``WORD COUNT``.
     """
 
     eos, unk = SPECIAL.index("</s>"), SPECIAL.index("<unk>")
@@ -52,7 +52,7 @@ class Words:
         return len(self.words)
 
     def ids(self, words: Sequence[str]) -> List[int]:
-        """The ids of words, that of ``<unk>`` for unknown ones."""
+        """Returns the ids of words; unknown words have the id of ``<unk>``."""
         get = self._ids.get
         return [get(word, 3) for word in words]
 

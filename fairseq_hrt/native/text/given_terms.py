@@ -1,8 +1,8 @@
-"""Puts the given translations of a glossary's terms into a translation.
+"""Puts the translations that a glossary gives for its terms into the model's translation.
 
-Which of its words answer a term is known from two sides: the alignment, which often takes in an
-article or a preposition, and the model's translation of the term alone, which is compared with the
-words. The second also serves models that align no words.
+Two things show which words of the translation belong to a term: the alignment, which often includes
+an article or a preposition, and the model's translation of the term alone, which is compared with
+those words. The latter also works for models that align no words.
 """
 
 import re
@@ -30,14 +30,14 @@ _Span = Tuple[int, int]
 
 
 class GivenTerm(NamedTuple):
-    """A term's translation within a translation.
+    """A term of a glossary whose given translation was put into a sentence's translation.
 
     Attributes:
-        source: the term, as the text has it.
-        origin: its first character in the text.
-        text: its translation, as it was written.
-        start, end: the span of that in the translation.
-        replaced: what the model had written in its place.
+        source: the term, as the source sentence has it.
+        origin: index of its first character in the source sentence.
+        text: the given translation, as it was written.
+        start, end: its characters in the sentence's translation are [start, end).
+        replaced: the model's own words that stood there before.
     """
 
     source: str
@@ -48,7 +48,8 @@ class GivenTerm(NamedTuple):
     replaced: str
 
     def moved(self, more: int, origin: int = 0) -> "GivenTerm":
-        """The term where the text before it has grown, that of the source by ``origin``."""
+        """The same term after its place has moved by ``more`` characters in the translation and by
+        ``origin`` characters in the source."""
         return self._replace(
             origin=self.origin + origin, start=self.start + more, end=self.end + more
         )
@@ -61,18 +62,20 @@ def with_terms(
     terms: Sequence[Term],
     alone: Sequence[str] = (),
 ) -> Tuple[str, List[GivenTerm]]:
-    """A translation with the given translations of its source's terms, one for each term found
-    there; and where these stand, in the order of the translation.
+    """Puts the given translation of each term into a sentence's translation.
 
-    What the model has written as it is given stays. Else the words that answer the term are
-    replaced, and where there are none, the given translation is added: beside those of the term's
-    neighbours or, without an alignment, as far from the beginning as the term is.
+    If the model has written the given translation itself, it stays. Otherwise it replaces the words
+    that belong to the term. If there are none, it is inserted: beside the translation of the
+    nearest aligned word or, without an alignment, at the same relative place as in the source.
 
     Args:
         source, translation: a sentence and its translation.
         found: the links between the two; none where the model aligns no words.
-        terms: of the source, in its order.
+        terms: the terms of the source, in its order.
         alone: the model's translation of each term alone.
+
+    Returns:
+        The new translation, and its terms in the order of the translation.
     """
     root = Mark("", 0, end=len(source))
     root.inside = [Mark("", one.start, end=one.end) for one in terms]
@@ -115,7 +118,8 @@ def with_terms(
 
 
 def without_terms(translation: str, given: Sequence[GivenTerm]) -> str:
-    """The translation as it was before :func:`with_terms`, apart from added spaces."""
+    """Undoes :func:`with_terms`, apart from the spaces that were added: returns the translation
+    with the model's own words in place of the terms in ``given``."""
     parts, last = [], 0
     for one in given:
         parts += [translation[last : one.start], one.replaced]
@@ -124,10 +128,11 @@ def without_terms(translation: str, given: Sequence[GivenTerm]) -> str:
 
 
 def links_with_terms(found: Sequence[Link], given: Sequence[GivenTerm]) -> List[Link]:
-    """The links of a translation with terms, from those of the one without.
+    """Converts the links of a translation without terms to links of the translation with them: each
+    term has one link, from its given translation to the middle of the source term.
 
     Args:
-        found: the links of :func:`without_terms`.
+        found: the links of the translation that :func:`without_terms` returns.
         given: the terms, in the order of the translation.
     """
     terms = [Link(one.start, one.end, one.origin + len(one.source) // 2) for one in given]
@@ -152,13 +157,13 @@ def links_with_terms(found: Sequence[Link], given: Sequence[GivenTerm]) -> List[
 def _compared(
     words: Words, stretches: Sequence[_Span], shares: Sequence[float], alone: Sequence[str]
 ) -> List[_Span]:
-    """Stretches of words, (first, end), with those words alone that resemble the translation of
-    their term alone, where there are some.
+    """For each term the words, [first, end), that resemble the model's translation of the term
+    alone; where no words do, the part of its former stretch that no other term has taken.
 
     Args:
-        words: of the translation.
-        stretches: of each term; they do not overlap.
-        shares: where each term stands in the source, from 0 to 1.
+        words: the words of the sentence's translation.
+        stretches: the words [first, end) that the alignment gives each term, without overlaps.
+        shares: the relative place of each term in the source, from 0 to 1.
         alone: the translation of each term alone.
     """
     texts = [_bare(words[number]) for number in range(len(words))]
@@ -192,11 +197,14 @@ def _compared(
 
 
 def _alike(texts: Sequence[str], own: Sequence[str]) -> List[Tuple[int, float]]:
-    """The places of words that resemble one of a term's, with their likeness.
+    """Finds the words that resemble a word of a term's translation.
 
     Args:
-        texts: all words.
-        own: those of the translation of the term alone.
+        texts: the words of the sentence's translation.
+        own: the words of the translation of the term alone.
+
+    Returns:
+        (index of the word in ``texts``, its likeness) of each.
     """
     most = max(map(len, own), default=0)
     # A short word such as a preposition is not looked for by itself.
@@ -208,7 +216,8 @@ def _alike(texts: Sequence[str], own: Sequence[str]) -> List[Tuple[int, float]]:
 
 
 def _grown(span: _Span, texts: Sequence[str], wanted: Sequence[str], taken: bytearray) -> _Span:
-    """A word with those beside it that resemble other words of a translation."""
+    """Extends the word ``span`` by the words beside it in ``texts`` that resemble other words of
+    the term's translation, ``wanted``; marks them in ``taken``."""
     places = [span[0]]
     left = list(wanted)
     left.remove(max(left, key=lambda word: _likeness(texts[span[0]], word)))
@@ -226,8 +235,8 @@ def _grown(span: _Span, texts: Sequence[str], wanted: Sequence[str], taken: byte
 
 
 def _untaken(span: _Span, texts: Sequence[str], taken: bytearray) -> _Span:
-    """The first part of a stretch that no term has taken, without short words before the others;
-    empty if there is none."""
+    """The first words of a stretch that no term has taken, without leading short words such as
+    articles; empty if all are taken. Marks them in ``taken``."""
     start, end = span
     while start < end and taken[start]:
         start += 1
@@ -241,7 +250,7 @@ def _untaken(span: _Span, texts: Sequence[str], taken: bytearray) -> _Span:
 
 
 def _telling(text: str) -> List[str]:
-    """The first words of a translation, without signs, and without short words before the others,
+    """The first words of a term's translation, without punctuation and without leading short words,
     which are articles."""
     found = Words(text)
     words = [_bare(found[place]) for place in range(len(found)) if not found.signs[place]]
@@ -251,20 +260,21 @@ def _telling(text: str) -> List[str]:
 
 
 def _bare(word: str) -> str:
-    """A word in small letters without accents, which inflection changes (Mann, Männer)."""
+    """The beginning of a word in lower case and without accents, since inflection changes these
+    (Mann, Männer)."""
     parts = unicodedata.normalize("NFKD", word[:_LONGEST_WORD].lower())
     return "".join(sign for sign in parts if not unicodedata.combining(sign)) or word
 
 
 def _likeness(one: str, other: str) -> float:
-    """The share of the longer of two words that is the same from the beginning on: inflection
-    changes the end."""
+    """The length of the beginning that two words share, divided by that of the longer word.
+    Inflection changes the ends of words, so these are not compared."""
     return shared_beginning(one, other) / max(len(one), len(other), 1)
 
 
 def _kept(translation: str, terms: Sequence[Term], spans: Sequence[_Span]) -> List[Optional[_Span]]:
-    """For each term the span where its given translation stands already, or None: the nearest to
-    ``spans``, and for each term another one."""
+    """For each term the span where ``translation`` already has its given translation, or None. Each
+    occurrence serves one term, that with the nearest entry in ``spans``."""
     wanted: Dict[str, List[int]] = {}
     for number, term in enumerate(terms):
         wanted.setdefault(term.translation, []).append(number)
@@ -287,8 +297,8 @@ def _kept(translation: str, terms: Sequence[Term], spans: Sequence[_Span]) -> Li
 
 
 def _occurrences(text: str, translation: str) -> Iterator[_Span]:
-    """The spans of whole words that are a given translation, or that with a capital at the
-    beginning of the sentence."""
+    """Yields the spans of ``translation`` where a given translation, ``text``, stands as whole
+    words; at the beginning of the sentence its first letter may be a capital."""
     place = translation.find(text)
     if place != 0 and translation.startswith(_cased(text, "", translation)):
         yield 0, len(text)
@@ -301,8 +311,8 @@ def _occurrences(text: str, translation: str) -> Iterator[_Span]:
 
 
 def _free(translation: str, span: _Span, fixed: Sequence[_Span]) -> _Span:
-    """The longest part of a span outside those that stay, which are sorted; empty, and behind
-    them, where there is none."""
+    """The longest part of ``span`` that lies outside the sorted spans ``fixed``, which stay as they
+    are; if there is none, an empty span at its end, outside them."""
     start, end = span
     best, place = (0, 0), start
     for low, high in (*fixed, (end, end)):
@@ -327,16 +337,17 @@ def _stripped(text: str, start: int, end: int) -> _Span:
 
 
 def _cased(text: str, before: str, replaced: str) -> str:
-    """A given translation, with a capital where it replaces one at the beginning of a sentence;
-    one that has capitals is written as it is."""
+    """A given translation, ``text``, with a capital first letter if it replaces a capitalised word
+    at the beginning of the sentence; unchanged if it has capitals itself. ``before``: the
+    translation before it."""
     first = text[0].upper()
     begins = not any(map(str.isalnum, before)) and replaced[:1].isupper()
     return first + text[1:] if begins and text.islower() and len(first) == 1 else text
 
 
 def _apart(left: str, right: str) -> bool:
-    """Whether a space belongs between a word that is added and what stands beside it, either of
-    which may be missing."""
+    """Whether a space has to be added between the characters ``left`` and ``right``; False if one
+    of them is empty."""
     if not left or not right or _SPACELESS.search(left + right):
         return False
     return not (left.isspace() or left in _OPENING or right.isspace() or right in _CLOSING)

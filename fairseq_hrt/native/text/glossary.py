@@ -1,8 +1,7 @@
-"""A glossary: terms of the source language, and the translations that are given for them.
+"""A glossary: terms of the source language with the translations to use for them.
 
-A term is found at any place where whole words of a text are its words; of overlapping ones the
-longest is taken. Where a script has no spaces between words it is found wherever its characters
-stand.
+A term is found wherever a text has its words as whole words; of overlapping terms the longest is
+taken. In scripts without spaces between words a term is found wherever its characters stand.
 """
 
 import hashlib
@@ -35,11 +34,11 @@ _Node = Dict[str, Any]
 
 
 class Term(NamedTuple):
-    """A term in a text.
+    """A term of a glossary that was found in a text.
 
     Attributes:
-        start, end: its span of characters.
-        translation: the given one.
+        start, end: its characters in the text are [start, end).
+        translation: the translation that the glossary gives for it.
     """
 
     start: int
@@ -48,7 +47,7 @@ class Term(NamedTuple):
 
 
 def within_word(text: str, place: int) -> bool:
-    """Whether a place of a text lies within a word."""
+    """Whether the characters before and at index ``place`` of a text belong to the same word."""
     if not 0 < place < len(text):
         return False
     before, after = text[place - 1], text[place]
@@ -60,8 +59,8 @@ def within_word(text: str, place: int) -> bool:
 
 
 def _continues(sign: str) -> bool:
-    """Whether a character belongs to the one before: accents, vowel signs, joiners, and the second
-    and third letter of a Korean syllable that is written in letters."""
+    """Whether a character always belongs to the character before it: accents, vowel signs, joiners,
+    and the second and third letter of a Korean syllable that is written in letters."""
     return (
         unicodedata.category(sign)[0] == "M"
         or sign in "\u200c\u200d"
@@ -74,19 +73,20 @@ def _without_capitals(folded: "_Folded") -> bool:
 
 
 def _of_word(sign: str) -> bool:
-    """Whether a character is of a word of a script with spaces."""
+    """Whether a character belongs to a word of a script that separates words by spaces."""
     return bool(sign) and (sign.isalnum() or _continues(sign)) and not _SPACELESS.match(sign)
 
 
 @dataclass(frozen=True)
 class _Folded:
-    """A text in which letters with accents, apostrophes and hyphens are written in one way.
+    """A text in which accented letters, apostrophes and hyphens have one spelling each, so that
+    texts can be compared.
 
     Attributes:
-        text: it.
-        small: the same in small letters, as long.
-        places: for each character, and for the end, its place in the text that was given; None if
-            that is the same.
+        text: the text in this spelling.
+        small: ``text`` in lower case, with as many characters.
+        places: for each character of ``text``, and for its end, the index in the original text;
+            None if the indices are the same.
     """
 
     text: str
@@ -118,17 +118,17 @@ class Glossary:
     """Terms with their translations.
 
     A term without capitals is found whatever the case of the text, one with capitals only as it is
-    written. The order of terms means nothing.
+    written. The order of the terms has no effect.
 
     Args:
-        terms: {term: its translation}.
+        terms: {term: its translation}, at least one.
 
     Attributes:
-        terms: see there.
+        terms: the same, without needless white space.
 
     Raises:
-        ValueError: a term or translation is empty, too long or holds control characters; or there
-            are none.
+        ValueError: there are no terms, or a term or translation is empty, too long or holds control
+            characters, or a term has two translations.
     """
 
     def __init__(self, terms: Mapping[str, str]) -> None:
@@ -168,8 +168,8 @@ class Glossary:
 
     @classmethod
     def read(cls, path: Union[str, Path]) -> "Glossary":
-        """Reads a file: a term, a tab and its translation in each line, in UTF-8. Empty lines and
-        white space around terms are left out.
+        """Reads a glossary from a UTF-8 file that has a term, a tab and the term's translation in
+        each line. Empty lines and white space around terms are ignored.
 
         Raises:
             ValueError: a line is not a pair of a term and its translation, a term has two
@@ -191,7 +191,8 @@ class Glossary:
 
     @classmethod
     def parse(cls, text: str, name: str = "glossary") -> "Glossary":
-        """As :meth:`read`, from the text of a file; ``name`` begins messages."""
+        """Reads a glossary from the text of a file, as :meth:`read` does; messages of errors begin
+        with ``name``."""
         found: Dict[str, str] = {}
         lines: Dict[str, int] = {}
         # splitlines() also splits at signs that may stand within a line.
@@ -220,7 +221,8 @@ class Glossary:
 
     @classmethod
     def of(cls, given: "GivenGlossary") -> "Optional[Glossary]":
-        """A glossary from what Python's users give: one, its terms, or the path of its file."""
+        """Returns the glossary for an argument of the Python interface: a Glossary, a mapping of
+        terms to translations, or the path of a file; None stays None."""
         if given is None or isinstance(given, Glossary):
             return given
         if isinstance(given, Mapping):
@@ -233,7 +235,8 @@ class Glossary:
         return cls.read(given)
 
     def over(self, other: "Optional[Glossary]") -> "Glossary":
-        """This glossary and, for what it does not have, another one."""
+        """A glossary with the terms of both; the translations of this one take precedence over
+        those of ``other``."""
         if other is None:
             return self
         both = object.__new__(type(self))
@@ -242,13 +245,13 @@ class Glossary:
         return both
 
     def identity(self) -> str:
-        """A hash of terms and translations, whatever their order."""
+        """A hash (SHA-256) of terms and translations, which does not depend on their order."""
         pairs = "".join(f"{term}\t{text}\n" for term, text in sorted(self.terms.items()))
         return hashlib.sha256(pairs.encode("utf-8", "surrogatepass")).hexdigest()
 
     def find(self, text: str) -> List[Term]:
-        """The terms of a text, in its order; none within addresses and placeholders. Of overlapping
-        terms the longest is taken, of equally long ones the first."""
+        """The terms that stand in a text, in the order of the text; none within addresses and
+        placeholders. Of overlapping terms the longest is taken, of equally long ones the first."""
         units = _Units(_Folded.of(text))
         # {length: first and last unit of each candidate, in turn}: there can be many.
         found: Dict[int, array[int]] = {}
@@ -273,7 +276,8 @@ class Glossary:
         return sorted(terms)
 
     def _candidates(self, units: "_Units") -> Iterator[Tuple[int, int]]:
-        """The first and last units of all terms at all places."""
+        """Yields (index of the first unit, index of the last) for every place where a term stands;
+        these places may overlap."""
         for root in self._roots:
             for first, (start, _) in enumerate(units.spans):
                 node = root.get(units.bare[first])
@@ -298,13 +302,13 @@ class Glossary:
 
 
 class _Units:
-    """The units of a text: words, signs, characters of scripts without spaces.
+    """The units of a text: words, punctuation marks, single characters of scripts without spaces.
 
     Attributes:
         folded, text: the text.
-        spans: of each unit.
-        bare, keys: each unit in small letters; keys begin with a space where white space stands
-            before the unit.
+        spans: the characters [start, end) of each unit.
+        bare, keys: each unit in lower case; keys begin with a space if white space stands before
+            the unit.
     """
 
     def __init__(self, folded: _Folded) -> None:
@@ -319,7 +323,7 @@ class _Units:
         self._ends: Dict[int, bool] = {}
 
     def ends(self, unit: int) -> bool:
-        """Whether a word ends with a unit."""
+        """Whether a word may end behind the unit with this index."""
         found = self._ends.get(unit)
         if found is None:
             found = self._ends[unit] = not within_word(self.text, self.spans[unit][1])
@@ -327,7 +331,8 @@ class _Units:
 
 
 def _fitting(node: _Node, units: _Units, first: int, last: int) -> Optional[str]:
-    """The translation of the term that ends in a node, if its case is that of the text."""
+    """The translation of the term that ends in ``node`` and is found in the units ``first`` to
+    ``last``; None if the text has it in another case than the term requires."""
     given: Dict[str, str] = node.get("", {})
     if len(given) > 1 or "" not in given:
         written = " ".join(units.text[units.spans[first][0] : units.spans[last][1]].split())
@@ -340,10 +345,10 @@ GivenGlossary = Union[None, Glossary, Mapping[str, str], str, Path]
 
 
 def _checked(kind: str, value: object) -> str:
-    """A term or translation without needless white space.
+    """Returns a term or translation without needless white space; ``kind`` names it in messages.
 
     Raises:
-        ValueError: it is not a text that may stand in a line, or too long.
+        ValueError: it is not a string, is empty or too long, or holds control characters.
     """
     if not isinstance(value, str):
         raise ValueError(f"{kind} {shown(value)} is not a text")

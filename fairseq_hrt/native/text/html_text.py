@@ -1,5 +1,6 @@
-"""HTML: text is translated across inline elements; their tags are put back around the translations
-of their words. Everything else is written as it was, byte for byte."""
+"""Takes HTML apart for translation. A sentence is translated as a whole, across its inline elements
+(``<b>``, ``<a>``, …); their tags are put back around the translations of the words that they
+enclosed. All other markup is copied byte for byte."""
 
 import itertools
 from html import escape as escape_all
@@ -32,7 +33,7 @@ _PLACES = frozenset(("x", "ph"))
 
 
 def escape(text: str) -> str:
-    """Text as HTML."""
+    """Escapes ``&``, ``<`` and ``>`` in a text for HTML."""
     return escape_all(text, quote=False)
 
 
@@ -41,15 +42,15 @@ class UnreadableMarkup(ValueError):
 
 
 class MarkedUpText(Document):
-    """An HTML fragment.
+    """The passages of an HTML fragment and the markup between them.
 
     Args:
-        html: a fragment or a document. Elements that are not closed, or in the wrong order, end
-            texts; their tags stay where they are.
+        html: a fragment or a document. The tags of elements that are not closed, or closed in the
+            wrong order, stay where they are and separate the texts on both sides of them.
         aligned: see :class:`Document`.
 
     Raises:
-        UnreadableMarkup: it cannot be parsed.
+        UnreadableMarkup: the HTML cannot be parsed.
     """
 
     def __init__(self, html: str, aligned: bool = False) -> None:
@@ -95,9 +96,9 @@ class _Token(NamedTuple):
 
     Attributes:
         kind: text, open, close, empty (``<x/>``), comment or other.
-        name: of an element.
-        attributes: of a tag.
-        written: as it stands in the document.
+        name: the name of a tag's element, else empty.
+        attributes: {name: value} of an opening tag, else empty.
+        written: the piece as it stands in the document.
     """
 
     kind: str
@@ -107,7 +108,7 @@ class _Token(NamedTuple):
 
 
 class _Tokens(HTMLParser):
-    """Takes a document apart; together the pieces are the document.
+    """Splits a document into tags, texts and other pieces, which add up to the whole document.
 
     Attributes:
         found: the pieces.
@@ -165,8 +166,14 @@ class _Tokens(HTMLParser):
 
 
 class _Open(NamedTuple):
-    """An element that is open: its name, its number among the events, and how many inline elements
-    are nested in each other here."""
+    """An element whose closing tag has not been read yet.
+
+    Attributes:
+        name: the name of its tag.
+        number: index of its opening tag in :attr:`_Events.found`.
+        nested: how many inline elements are nested in each other here, this one included; counted
+            from the innermost block, and again from 0 after MOST_NESTED.
+    """
 
     name: str
     number: int
@@ -174,13 +181,14 @@ class _Open(NamedTuple):
 
 
 class _Events:
-    """A document as a sequence of events, in one traversal.
+    """A document as a sequence of texts, tags and untranslated parts, built in one traversal.
 
     Attributes:
-        found: (kind, as it is written, number of the element). The kind is text, open, close, unit
-            (inline) or block.
-        apart: numbers of the elements that do not stand within a sentence, but around or between
-            them, or are not closed.
+        found: tuples (kind, text or markup as written, number of the element). The kind is text,
+            open, close, or, for what is not translated, unit (within a sentence) or block. The
+            number of an element is the index of its opening tag here; -1 for other kinds.
+        apart: numbers of the elements whose tags separate texts: they stand around or between
+            sentences, not within one, or are not closed.
     """
 
     def __init__(self, tokens: List[_Token]) -> None:
@@ -215,13 +223,13 @@ class _Events:
         self.found.append((kind, written, number))
 
     def _add_whole(self, written: str, inline: bool) -> None:
-        """Adds what is not translated."""
+        """Adds markup, or an element with its content, that is not translated."""
         if not inline:
             self._split()
         self._add("unit" if inline else "block", written)
 
     def _split(self) -> None:
-        """Marks all open elements as ``apart``: within them a text ends."""
+        """Adds all open elements to :attr:`apart`, because a text ends within them."""
         for one in reversed(self._open):
             # Those around this one have been added with it.
             if one.number in self.apart:
@@ -257,7 +265,7 @@ class _Events:
         self._pop()
 
     def _leave(self, depth: int) -> None:
-        """Ends the elements that are not closed within those around them, ``depth`` in number."""
+        """Ends all elements but the ``depth`` outermost, because they were not closed."""
         while len(self._open) > depth:
             self._split()
             self._pop()

@@ -15,12 +15,13 @@ _CLOSING = tuple(",.;:!?)]}…%")
 
 @dataclass(eq=False)
 class Mark:
-    """An element around text, or a unit: a placeholder, image or code, which is not text.
+    """What is written into a translation: an element around some of the text, or a unit
+    (placeholder, image or code), which is not translated.
 
     Attributes:
         opening, closing: its tags; for a unit ``opening`` is all of it.
-        start, end: its span of characters in the text.
-        inside: the marks within it.
+        start, end: its characters in the text without marks are [start, end).
+        inside: the marks directly within it.
         space_before, space_after: whether white space stands before and after a unit.
         leading: whether a unit begins a line.
         glued: whether a unit directly precedes a letter and does not directly follow one.
@@ -40,7 +41,8 @@ class Mark:
 def write_marks(
     root: Mark, text: str, translation: str, found: Sequence[Link], escape: Callable[[str], str]
 ) -> str:
-    """The translation with the marks of the text.
+    """Returns the translation with the marks of the text, each beside or around the words that
+    correspond to those of the text.
 
     Args:
         root: a mark around the whole text.
@@ -63,12 +65,15 @@ def write_marks(
 def mark_places(
     root: Mark, text: str, translation: str, found: Sequence[Link]
 ) -> Tuple[Words, List[Tuple[int, int]]]:
-    """The words of a translation, and for each mark directly inside ``root`` its stretch of them:
-    (first word, end); empty where no word belongs to the mark. Stretches do not overlap. Words of
-    the text may be in a mark in part, those of the translation are whole.
+    """Finds the words of the translation that belong to each mark directly inside ``root``.
 
     Args:
-        root, text, translation, found: see :func:`write_marks`.
+        root, text, translation, found: see :func:`write_marks`. A mark may hold part of a word of
+            the text; words of the translation are not cut.
+
+    Returns:
+        The words of the translation, and for each mark those that belong to it, [first, end). These
+        do not overlap, and are empty where no word belongs to the mark.
     """
     source, target = Words(text).cut(_boundaries(root))[0], Words(translation)
     layout = _Layout(source, target, origins(source, target, found))
@@ -88,9 +93,9 @@ class _Layout:
     """Finds the words of a translation that belong to each mark.
 
     Args:
-        source: the words of the text, none of which is in a mark in part.
+        source: the words of the text, cut where a mark begins or ends within one.
         target: the words of the translation.
-        origin: for each of these the number of its source word, or -1.
+        origin: for each word of the translation the index of its source word, or -1.
     """
 
     def __init__(self, source: Words, target: Words, origin: Sequence[int]) -> None:
@@ -115,20 +120,26 @@ class _Layout:
         self._right.reverse()
 
     def wordless(self, mark: Mark) -> bool:
-        """Whether a mark has no words in the text."""
+        """Whether a mark encloses no words of the source text."""
         return self.source.before(mark.start) == self.source.before(mark.end)
 
     def gap(self, place: int) -> Tuple[int, int]:
-        """The white space around a place in the text: the characters of it before the place, and
-        all of them."""
+        """The white space around index ``place`` of the text: (the number of its characters before
+        the place, the number of all of them)."""
         word = self.source.before(place)
         start = self.source.ends[word - 1] if word else 0
         end = self.source.starts[word] if word < len(self.source) else len(self.source.text)
         return place - start, end - start
 
     def inside(self, mark: Mark, low: int, high: int) -> List[_Placed]:
-        """Places the marks inside ``mark``, whose translation is the words ``low`` to ``high`` - 1:
-        tuples (first word, end, number, mark) in the order of the translation."""
+        """Finds the place of each mark directly inside ``mark``, whose own translation is the words
+        ``low`` to ``high`` - 1.
+
+        Returns:
+            For each a tuple (first word, end, its index in ``mark.inside``, the mark), in the order
+            of the translation. Its words are [first, end); a mark without any has the gap before
+            the word ``first``.
+        """
         spans = [
             (self.source.before(one.start), self.source.before(one.end)) for one in mark.inside
         ]
@@ -150,12 +161,17 @@ class _Layout:
     def _spans(
         self, spans: Sequence[Tuple[int, int]], first: int, end: int, low: int, high: int
     ) -> List[Optional[Tuple[int, int]]]:
-        """For each span of source words the stretch (first word, end) of the translation that fits
-        it best; None if no word is aligned with it.
+        """For each span of source words the words [first, end) of the translation that fit it best;
+        None if no word is aligned with the span.
 
-        The best stretch has the highest score: 2 for each word from the span, -1 for each aligned
-        word from outside all spans. It holds no word of another span, so that stretches do not
-        overlap.
+        The best words have the highest score: 2 for each word from the span, -1 for each aligned
+        word from outside all spans. No word of another span is among them, so that the results do
+        not overlap.
+
+        Args:
+            spans: [first, end) of source words, without overlaps.
+            first, end: the source words of the mark around all spans.
+            low, high: the words of the translation that are considered, [low, high).
         """
         owner = [-1] * (end - first)
         for number, (start, stop) in enumerate(spans):
@@ -179,14 +195,20 @@ class _Layout:
         return chosen
 
     def _beside(self, span: Tuple[int, int], mark: Mark) -> int:
-        """The gap in the translation for a mark without words: beside the nearest aligned word."""
+        """The gap in the translation, given by the word behind it, where a mark without words
+        belongs: beside the translation of the nearest aligned word. ``span``: its source words."""
         (before, left), (after, right) = self._left[span[0]], self._right[span[1]]
         return right if after < before or (mark.glued and after == before) else left
 
     @staticmethod
     def _between(place: int, number: int, taken: "Sequence[Tuple[int, int, int]]") -> int:
-        """``place``, unless it lies inside a stretch of another mark: then that stretch's beginning
-        or end, whichever keeps the order of the marks."""
+        """Returns ``place``, unless it lies inside the words of another mark: then their beginning
+        or end, whichever keeps the order of the marks.
+
+        Args:
+            place: the gap for mark number ``number``.
+            taken: sorted (first word, end, number) of the marks with words.
+        """
         low, high = 0, len(taken)
         while low < high:
             middle = (low + high) // 2
@@ -197,7 +219,7 @@ class _Layout:
 
 
 class _Writer:
-    """Writes a translation from left to right, and marks in between."""
+    """Writes a translation from left to right, with marks in between, into the list ``parts``."""
 
     def __init__(self, words: Words, escape: Callable[[str], str]) -> None:
         self.text, self.words, self.escape = words.text, words, escape
@@ -206,7 +228,8 @@ class _Writer:
         self._last, self._space = "", False
 
     def to(self, place: int) -> None:
-        """Writes the text up to the character ``place``."""
+        """Writes the characters of the translation that are not written yet and stand before index
+        ``place``."""
         if place > self._place:
             piece = self.text[self._place : place]
             self._settle(piece[0])
@@ -214,8 +237,8 @@ class _Writer:
             self._place, self._last = place, piece[-1]
 
     def tag(self, word: int, gap: Tuple[int, int], closing: bool = False) -> None:
-        """Writes the text up to a tag in the gap before ``word``; for ``gap`` see
-        :meth:`_Layout.gap`."""
+        """Writes the text that precedes a tag in the gap before word number ``word``. ``gap``: the
+        white space around the tag in the source, see :meth:`_Layout.gap`."""
         before, length = gap
         start = self.words.ends[word - 1] if word else 0
         end = self.words.starts[word] if word < len(self.words) else len(self.text)
@@ -227,14 +250,16 @@ class _Writer:
             self._settle(self.text[self._place])
 
     def unit(self, written: str, before: bool, after: bool) -> None:
-        """Writes a unit, with a space before and after it where there was white space."""
+        """Writes a unit, with a space on those sides where the source has white space (``before``,
+        ``after``)."""
         if (before or self._space) and self._last and not self._last.isspace():
             self.parts.append(" ")
         self.parts.append(written)
         self._last, self._space = written[-1], after
 
     def _settle(self, following: str) -> None:
-        """Writes the space after a unit, unless a punctuation mark such as a comma follows."""
+        """Writes the space that is due after a unit, unless the ``following`` character is white
+        space or a punctuation mark such as a comma."""
         if self._space and not following.isspace() and following not in _CLOSING:
             self.parts.append(" ")
         self._space = False
@@ -266,8 +291,8 @@ def _leaf(mark: Mark, side: int) -> Mark:
 
 
 def _whole(mark: Mark, layout: _Layout, writer: _Writer) -> str:
-    """A mark with all marks inside it, for marks without words in the translation. A number that
-    the translation lacks stays in it."""
+    """The tags of a mark and of all marks inside it, for a mark to which no word of the translation
+    belongs. If its text is a number that the translation lacks, the number is kept."""
     parts = [mark.opening]
     for place, one in enumerate(mark.inside):
         if place and (_leaf(one, 0).space_before or _leaf(mark.inside[place - 1], -1).space_after):

@@ -1,10 +1,10 @@
 """Moses' punctuation normaliser, tokeniser and detokeniser, with the results of sacremoses but
 without importing it.
 
-Character classes and prefixes are taken from sacremoses (:mod:`.moses_rules`); its procedures are
-written anew, so that a rule costs no time in lines to which it does not apply. Tests compare every
-language. Not implemented are protected patterns, which nothing here uses, and the detokeniser's
-rules for Czech.
+Character classes and prefixes are taken from sacremoses (:mod:`.moses_rules`). Its procedures are
+reimplemented, so that a rule costs no time in lines to which it does not apply; tests compare the
+results in every language. Not implemented are protected patterns, which nothing here uses, and the
+detokeniser's rules for Czech.
 """
 
 import re
@@ -22,8 +22,8 @@ _CJK = (
 
 
 def _class(ends: Ranges, below: int = 0x110000) -> str:
-    """The ranges that begin below a limit, as written inside the brackets of a regular
-    expression."""
+    """Ranges of code points, as they are written inside the brackets of a regular expression; only
+    those that begin below ``below``."""
     pairs = zip(ends[::2], ends[1::2])
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in pairs if first < below)
 
@@ -46,12 +46,13 @@ _ESCAPED = str.maketrans(dict(_ESCAPES))
 
 
 def escape(text: str) -> str:
-    """``sacremoses.MosesTokenizer.escape_xml``."""
+    """Escapes characters such as ``&`` and ``'`` as ``sacremoses.MosesTokenizer.escape_xml``
+    does."""
     return text.translate(_ESCAPED)
 
 
 def unescape(text: str) -> str:
-    """``sacremoses.MosesDetokenizer.unescape_xml``."""
+    """Undoes :func:`escape`, as ``sacremoses.MosesDetokenizer.unescape_xml`` does."""
     if "&" in text:
         for sign, escaped in (*_FORMER_ESCAPES, *reversed(_ESCAPES)):
             text = text.replace(escaped, sign)
@@ -59,7 +60,8 @@ def unescape(text: str) -> str:
 
 
 class Normalizer:
-    """``sacremoses.MosesPunctNormalizer(lang=language).normalize``."""
+    """Normalises punctuation as ``sacremoses.MosesPunctNormalizer(lang=language).normalize``
+    does."""
 
     UNICODE = (("„", '"'), ("“", '"'), ("”", '"'), ("–", "-"), ("—", " - "))
     QUOTES = (("´", "'"), ("‘", "'"), ("‚", "'"), ("’", "'"), ("''", '"'), ("…", "..."))
@@ -87,7 +89,7 @@ class Normalizer:
         )
 
     def __call__(self, text: str) -> str:
-        """The normalised text."""
+        """Returns the normalised text."""
         if "\r" in text:
             text = text.replace("\r", "")
         brackets = "(" in text or ")" in text
@@ -135,12 +137,12 @@ def _quote_before_stops(found: "re.Match[str]") -> str:
 
 
 class Tokenizer:
-    """``sacremoses.MosesTokenizer(lang=language)``, called as ``tokenize(text, escape=False,
-    return_str=True)``.
+    """Tokenises as ``sacremoses.MosesTokenizer(lang=language).tokenize(text, escape=False,
+    return_str=True)`` does.
 
     Args:
-        rules: of the language.
-        aggressive: also ``aggressive_dash_splits=True``.
+        rules: Moses' rules of the language.
+        aggressive: whether to split words at hyphens, as with ``aggressive_dash_splits=True``.
     """
 
     JUNK = re.compile("[\\000-\\037]")
@@ -159,7 +161,7 @@ class Tokenizer:
         self._expressions: Dict[Tuple[str, bool], List[Tuple[Pattern[str], str]]] = {}
 
     def __call__(self, text: str) -> str:
-        """The tokens, separated by spaces."""
+        """Returns the tokens of a text, separated by spaces."""
         if not text.isprintable():
             text = self.JUNK.sub("", re.sub(r"\s+", " ", text))
         text = text.strip().translate(self.padding)
@@ -178,8 +180,8 @@ class Tokenizer:
         return self.MARKER.sub(_dots, text) if "DOTMULTI" in text else text
 
     def _pad(self, code: int) -> Union[int, str]:
-        """For ``str.translate``: puts spaces around characters other than letters, digits, white
-        space and ``.'`,-``."""
+        """Returns the replacement of a character for ``str.translate``: with spaces around it,
+        unless it is a letter, digit, white space or one of ``.'`,-``. ``code``: its code point."""
         sign = chr(code)
         kept = sign in ".'`,-" or sign.isspace() or is_member(self.rules.alnum, code)
         return code if kept else f" {sign} "
@@ -290,7 +292,8 @@ class Tokenizer:
 
 
 def _members(ends: Ranges) -> Remembered[str, bool]:
-    """A memory of which characters belong to a class, given by its ranges."""
+    """Returns a cached function from a character to whether it belongs to a class, given as ranges
+    of code points."""
     return Remembered(lambda sign: is_member(ends, ord(sign)))
 
 
@@ -304,7 +307,8 @@ _PLAIN, _ASIAN, _OPENING, _PUNCTUATION, _FRENCH_PUNCTUATION, _CONTRACTION, _ELIS
 
 
 class Detokenizer:
-    """``sacremoses.MosesDetokenizer(lang=language).detokenize(text.split(), unescape=False)``.
+    """Detokenises as ``sacremoses.MosesDetokenizer(lang=language).detokenize(text.split(),
+    unescape=False)`` does.
 
     Raises:
         ValueError: the language is in ``WITHOUT_DETOKENIZER``.
@@ -312,14 +316,16 @@ class Detokenizer:
 
     def __init__(self, rules: MosesRules) -> None:
         if rules.target_language in WITHOUT_DETOKENIZER:
-            raise ValueError(f"no detokeniser of our own for {rules.target_language}")
+            raise ValueError(
+                f"the detokeniser does not support {rules.target_language}: use that of sacremoses"
+            )
         self.rules = rules
         self.english = rules.target_language == "en"
         self.elides = rules.target_language in ("fr", "it", "ga")
         self.kinds = Remembered(self._kind)
 
     def __call__(self, text: str) -> str:
-        """Detokenises tokens that are separated by spaces."""
+        """Joins tokens that are separated by spaces to a text."""
         tokens = text.split()
         if "@-@" in text:
             tokens = f" {' '.join(tokens)} ".replace(" @-@ ", "-").split()
@@ -350,8 +356,8 @@ class Detokenizer:
         return squeeze("".join(parts)).strip()
 
     def _quote(self, token: str, before: str, quotes: Dict[str, int]) -> Tuple[bool, bool]:
-        """(space on the left, space on the right) of a quotation mark; ``quotes`` counts them, so
-        that they open and close in turn."""
+        """Whether a quotation mark has a space (on its left, on its right). ``quotes`` counts the
+        marks of each kind, so that they open and close in turn."""
         name = '"' if not token.strip("„“") else token
         count = quotes.get(name, 0)
         if count % 2 == 0 and self.english and token == "'" and before.endswith("s"):

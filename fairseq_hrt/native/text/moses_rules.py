@@ -32,7 +32,7 @@ class MosesRules:
             last, first, last, …).
         target_alpha, currency: character classes of the detokeniser.
         prefixes: abbreviations that keep their full stop.
-        numeric_prefixes: those that keep it only before a number.
+        numeric_prefixes: abbreviations that keep it only before a number.
     """
 
     language: str
@@ -54,7 +54,7 @@ class MosesRules:
             if not isinstance(parts, (list, tuple)) or not all(
                 type(part) is kind for part in parts
             ):
-                raise ValueError(f"rules of text: {name} has values that it cannot have")
+                raise ValueError(f"rules of text: {name} has values of a wrong type")
         for name in _CLASSES:
             ends = getattr(self, name)
             if (
@@ -95,7 +95,7 @@ class MosesRules:
 
     @classmethod
     def load(cls, path: Path) -> "MosesRules":
-        """Reads a file of :meth:`save`.
+        """Reads a file that :meth:`save` has written.
 
         Raises:
             ValueError: the file is missing or damaged.
@@ -135,7 +135,8 @@ def _of_source(tokenizer: Any, language: str) -> Dict[str, Any]:
 # Most languages have the same classes.
 @lru_cache(maxsize=16)
 def _ranges(signs: str) -> Ranges:
-    """The code points of characters as sorted ranges (first, last, first, last, …)."""
+    """The code points of the characters in ``signs``, as sorted ranges (first, last, first, last,
+    …)."""
     ends: List[int] = []
     for code in sorted(set(map(ord, signs))):
         if ends and ends[-1] == code - 1:
@@ -146,7 +147,7 @@ def _ranges(signs: str) -> Ranges:
 
 
 def is_member(ends: Ranges, code: int) -> bool:
-    """Whether a code point lies in sorted ranges."""
+    """Whether a code point lies in one of the sorted ranges (first, last, first, last, …)."""
     place = bisect_right(ends, code)
     # Inside a range an odd number of ends is <= code; or code is the last of a range.
     return place % 2 == 1 or (place > 0 and ends[place - 1] == code)

@@ -1,8 +1,8 @@
-"""Passages: text with inline elements, which is translated as one text.
+"""Passages: stretches of text with inline elements, each translated as one text.
 
-Elements are taken out before translation and put back by its alignment. So are units that are not
-text (placeholders, addresses, code, images, comments), like elements without words. Each element
-and unit is written exactly once, whatever the alignment; elements stay nested as they were.
+Before translation, elements are taken out of the text, and so are units that are not translated
+(placeholders, addresses, code, images, comments). The alignment shows where to put them back. Each
+element and unit is written exactly once, whatever the alignment; elements stay nested as they were.
 """
 
 from typing import Callable, List, Optional, Sequence, Union
@@ -15,7 +15,8 @@ _LINE_BREAKS = tuple("\r\n\x0b\x0c\x85\u2028\u2029")
 
 
 class Passage:
-    """A text with marks, built by :meth:`add`, :meth:`unit`, :meth:`open` and :meth:`close`.
+    """A text with marks (elements and units), built by :meth:`add`, :meth:`unit`, :meth:`open` and
+    :meth:`close`, in the order of the text.
 
     Args:
         escape: applied to text when it is written.
@@ -42,12 +43,17 @@ class Passage:
 
     @property
     def marked(self) -> bool:
-        """Whether it holds marks."""
+        """Whether the passage has marks."""
         return bool(self._root.inside)
 
     def add(self, text: str, written: Optional[str] = None) -> None:
-        """Adds text, at least one character, to the end; ``written`` is how it is written where
-        nothing is translated."""
+        """Adds text of at least one character to the end.
+
+        Args:
+            text: the text.
+            written: its original spelling, used if the passage stays untranslated; None: the
+                escaped text.
+        """
         self._written.append(self._escape(text) if written is None else written)
         self._bare = True
         if self._unit is not None:
@@ -69,10 +75,10 @@ class Passage:
         self._cut = False
 
     def unit(self, written: str) -> None:
-        """Adds a unit, which is not translated.
+        """Adds a unit (placeholder, image, code, comment), which is not translated, to the end.
 
         Args:
-            written: its markup or text.
+            written: the unit's markup or text.
         """
         self._written.append(written)
         unit = Mark(written, self._length, leading=not self._worded or self._last in _LINE_BREAKS)
@@ -89,14 +95,14 @@ class Passage:
         self._unit, self._bare = unit, False
 
     def open(self, written: str) -> None:
-        """Begins an element with this opening tag."""
+        """Begins an element; ``written`` is its opening tag."""
         self._written.append(written)
         element = Mark(written, self._length)
         self._open[-1].inside.append(element)
         self._open.append(element)
 
     def close(self, written: str) -> None:
-        """Ends the innermost open element with this closing tag."""
+        """Ends the innermost open element; ``written`` is its closing tag."""
         self._written.append(written)
         element = self._open.pop()
         element.closing, element.end = written, self._length
@@ -114,14 +120,14 @@ class Passage:
         self._root.end = self._length
 
     def untranslated(self) -> str:
-        """The passage as it was added, with its marks."""
+        """The passage in its original spelling, with its marks, for one that is not translated."""
         return "".join(self._written)
 
     def write(self, translation: str, found: Sequence[Link]) -> str:
-        """The translation with its marks.
+        """Returns the translation with the marks of the passage.
 
         Args:
-            translation: the translation of ``text``.
+            translation: the translation of :attr:`text`.
             found: the links between the two.
         """
         if not self.marked:
@@ -139,7 +145,8 @@ class Document:
 
     Attributes:
         aligned: see above.
-        passages: the passages with text, in order.
+        passages: the passages with letters or digits, in order.
+        passage: the passage under construction, not yet among them.
     """
 
     def __init__(self, escape: Callable[[str], str] = str, aligned: bool = False) -> None:
@@ -150,8 +157,13 @@ class Document:
         self.passage = Passage(escape)
 
     def add(self, text: str, written: Optional[str] = None) -> None:
-        """Adds text; placeholders in it become units, which are not translated. ``written``: see
-        :meth:`Passage.add`."""
+        """Adds text to the passage under construction. Placeholders in the text are not translated:
+        they become units or, without alignments, end the passage.
+
+        Args:
+            text: the text.
+            written: its original spelling, see :meth:`Passage.add`.
+        """
         for piece, is_placeholder in without_placeholders(text):
             if not is_placeholder:
                 self.passage.add(piece, written if piece == text else None)
@@ -164,7 +176,7 @@ class Document:
         """Ends the passage under construction.
 
         Args:
-            written: markup to write behind it.
+            written: markup to write behind the passage.
         """
         ended, self.passage = self.passage, Passage(self._escape)
         ended.finish()
@@ -176,6 +188,6 @@ class Document:
             self._parts += [ended.untranslated(), written]
 
     def join(self, translations: Sequence[str]) -> str:
-        """The whole document with these ``translations`` of its passages."""
+        """The whole document, with ``translations`` in place of its :attr:`passages`."""
         written = iter(translations)
         return "".join(next(written) if isinstance(part, Passage) else part for part in self._parts)

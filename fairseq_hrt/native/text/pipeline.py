@@ -1,4 +1,4 @@
-"""Converts raw text to subwords and back, as the training text of a bundle was prepared."""
+"""Converts raw text to subwords and back, in the way that a bundle's training text was prepared."""
 
 import re
 from pathlib import Path
@@ -15,9 +15,9 @@ Step = Callable[[str], str]
 
 
 def one_line(text: str) -> str:
-    """Returns a text as a line of a file would hold it: without line feeds and lone surrogates,
-    which become spaces, and without a byte order mark before it. The rest is left to the steps of
-    the preparation, as in training."""
+    """Makes a text into one line: line feeds, carriage returns and lone surrogates become spaces,
+    and a byte order mark at the beginning is removed. Other characters are left to the steps of
+    text preparation, as in training."""
     return text if text.isprintable() else text.removeprefix("\ufeff").translate(_SPACES)
 
 
@@ -39,9 +39,10 @@ class TextPipeline:
     """Converts raw lines to the subwords of a model, and its output to raw text.
 
     Args:
-        recipe: how.
-        rules: Moses' rules, as a bundle keeps them; None: those of the installed sacremoses.
-        known: the words of the model, among them its language tokens; only of multilingual models.
+        recipe: the steps of text preparation.
+        rules: Moses' rules that a bundle stores; None: those of the installed sacremoses.
+        known: for multilingual models the words of the model, language tokens included; None: a
+            line may begin with any language token.
 
     Raises:
         ValueError: a required package is not installed, or the codes cannot be read.
@@ -58,7 +59,7 @@ class TextPipeline:
         self._split, self._join = subword_units(recipe)
 
     def words(self, line: str) -> List[str]:
-        """The subwords of a raw line; empty for one of white space and control characters."""
+        """The subwords of a raw line; none if it has only white space and control characters."""
         text, prefix = one_line(line), self.recipe.source_prefix
         if _SIGN.search(text) is None:
             return []
@@ -74,12 +75,12 @@ class TextPipeline:
 
     @property
     def prefix_length(self) -> int:
-        """The number of subwords that are prepended to every source: 1 for a language token, else
-        0."""
+        """The number of subwords that are prepended to every source: 1 if the model needs a
+        language token, else 0."""
         return int(self.recipe.source_prefix is not None)
 
     def text(self, words: str) -> str:
-        """The raw text of a model's output, given as subwords separated by spaces."""
+        """Converts a model's output, subwords separated by spaces, to raw text."""
         if self.recipe.target_prefix is not None:
             first, _, rest = words.partition(" ")
             if first == self.recipe.target_prefix or LANGUAGE_TOKEN.fullmatch(first):
@@ -88,8 +89,8 @@ class TextPipeline:
 
 
 def tokenization(recipe: TextRecipe, rules: Optional[MosesRules] = None) -> Tuple[Step, Step]:
-    """The steps of a recipe before subwords: (text to words, words to text), words separated by
-    spaces.
+    """Two functions for the steps of a recipe before subwords: one converts raw text to words
+    separated by spaces, the other such words to raw text.
 
     Args:
         recipe, rules: see :class:`TextPipeline`.
@@ -151,7 +152,8 @@ def _detokenizer(rules: MosesRules) -> Step:
 def subword_units(
     recipe: TextRecipe,
 ) -> Tuple[Callable[[str], List[str]], Step]:
-    """The subwords of a recipe: (words to subwords, subwords to words), separated by spaces.
+    """Two functions for the subwords of a recipe: one splits words separated by spaces into a list
+    of subwords, the other joins subwords separated by spaces into such words.
 
     Raises:
         ValueError: a required package is not installed, or the codes cannot be read.

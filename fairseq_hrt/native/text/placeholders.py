@@ -15,12 +15,12 @@ _PLACEHOLDER = re.compile(
 
 
 def placeholders(text: str) -> Iterator[Tuple[int, int]]:
-    """Yields the spans of the placeholders of a text."""
+    """Yields the span (start, end) of each placeholder in a text."""
     return (found.span() for found in _PLACEHOLDER.finditer(text))
 
 
 def without_placeholders(text: str) -> Iterator[Tuple[str, bool]]:
-    """Yields the pieces of a text as (piece, whether it is a placeholder)."""
+    """Splits a text at its placeholders; yields (piece, whether the piece is a placeholder)."""
     place = 0
     for start, end in placeholders(text):
         if place < start:

@@ -1,5 +1,5 @@
-"""How the training text of a model was prepared, as one word of ``bundle.json`` and of the command
-line tells it."""
+"""How the training text of a model was prepared: the tokeniser and the kind of subwords, as they
+are named in ``bundle.json`` and on the command line."""
 
 import re
 from dataclasses import dataclass, replace
@@ -19,7 +19,8 @@ SPECIFICATION = "NAME[:LANGUAGE][+VARIANT...]"
 
 
 def kind_of_subwords(words: Sequence[str]) -> str:
-    """The kind of subwords that the marks in a dictionary show, one of SUBWORDS."""
+    """Guesses the kind of subwords, one of SUBWORDS, from the words of a dictionary: ``▁`` at the
+    beginning shows SentencePiece, ``@@`` at the end subword-nmt."""
     pieces = sum(word.startswith("\u2581") for word in words)
     continued = sum(word.endswith("@@") for word in words)
     if 100 * max(pieces, continued) < len(words):
@@ -50,11 +51,12 @@ class Tokenization:
         """Reads a specification.
 
         Args:
-            text: ``NAME[:LANGUAGE[:LANGUAGE]][+VARIANT...]``. A language stands for both sides.
-            languages: of the model, where the text names none.
+            text: ``NAME[:LANGUAGE[:LANGUAGE]][+VARIANT...]``. A single language stands for both
+                sides.
+            languages: source and target language of the model, used if the text names none.
 
         Raises:
-            ValueError: a name or a variant that does not exist, or has no effect here.
+            ValueError: a name or a variant does not exist, or has no effect for these languages.
         """
         form = _FORM.fullmatch(text)
         name, own, variants = form.groups() if form else (text, "", "")
@@ -65,7 +67,9 @@ class Tokenization:
             )
         given = own.split(":")[1:]
         if given and name == "space":
-            raise ValueError(f"tokenizer {shown(text)}: space has no rules of a language")
+            raise ValueError(
+                f"tokenizer {shown(text)}: space has no rules of a language; leave the language out"
+            )
         if given:
             languages = (given[0], given[-1])
         chosen = variants.split("+")[1:]
@@ -77,7 +81,9 @@ class Tokenization:
                 )
         separators = [variant for variant in chosen if variant in SEPARATORS]
         if len(separators) > 1:
-            raise ValueError(f"tokenizer {shown(text)}: give one of {' and '.join(separators)}")
+            raise ValueError(
+                f"tokenizer {shown(text)}: give only one of {' and '.join(separators)}"
+            )
         made = cls(name, languages, frozenset(chosen))
         if separators and not any(map(made.separator, languages)):
             raise ValueError(
@@ -87,7 +93,8 @@ class Tokenization:
         return made
 
     def separator(self, language: str) -> Optional[str]:
-        """What separates the words of a language instead of Moses: ``jieba``, …; None: nothing."""
+        """The variant (``jieba``, …) that separates the words of a language in place of Moses'
+        tokeniser; None: that tokeniser does."""
         for name in self.variants.intersection(SEPARATORS):
             if SEPARATORS[name].separates(language):
                 return name
@@ -112,9 +119,9 @@ class TextRecipe:
         tokenizer: see :class:`Tokenization`.
         subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
         codes: file of the codes or model of the subwords.
-        target_codes: that of the target language; None: the same file.
+        target_codes: the same for the target language; None: the file ``codes``.
         source_prefix, target_prefix: language tokens with which sources and translations of
-            multilingual models begin; removed from translations.
+            multilingual models begin; they are removed from translations.
     """
 
     source_lang: str
@@ -134,12 +141,13 @@ class TextRecipe:
             )
         if (self.subwords == "none") != (self.codes is None):
             raise ValueError(
-                f"subwords {self.subwords!r} {'need' if self.codes is None else 'take no'} file of"
-                " codes (--codes)"
+                f"subwords {self.subwords!r} {'need a' if self.codes is None else 'take no'} file"
+                " of codes (--codes)"
             )
         if self.target_codes is not None and self.codes is None:
             raise ValueError(
-                f"--target-codes {shown(str(self.target_codes))}: give the source's, too (--codes)"
+                f"--target-codes {shown(str(self.target_codes))}: give the source language's, too"
+                " (--codes)"
             )
 
     @cached_property
@@ -148,7 +156,7 @@ class TextRecipe:
         return Tokenization.parse(self.tokenizer, (self.source_lang, self.target_lang))
 
     def reversed(self) -> "TextRecipe":
-        """The recipe of the opposite direction."""
+        """The recipe for the opposite direction of translation: source and target are exchanged."""
         source, target = self.tokenization.languages
         tokenizer = str(self.tokenization)
         if (source, target) != (self.source_lang, self.target_lang):

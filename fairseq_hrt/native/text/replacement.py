@@ -1,5 +1,5 @@
-"""Replaces ``<unk>`` in translations by source words (``--replace-unk``). Translation from raw
-text, unlike fairseq's commands, still has the words that the dictionary lacks."""
+"""Replaces ``<unk>`` in translations by source words (``--replace-unk``). Unlike fairseq's
+commands, translation from raw text still has the source words that the dictionary lacks."""
 
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
@@ -8,7 +8,7 @@ from .dictionary import Words
 
 
 def whole_words(subwords: Sequence[str], scheme: str) -> Tuple[List[str], List[int]]:
-    """Joins subwords to words: (words, the number of the word of each subword).
+    """Joins subwords to words. Returns the words, and for each subword the index of its word.
 
     Args:
         subwords: the subwords of a line.
@@ -50,7 +50,7 @@ def with_words(
 
     Args:
         tokens: the translation's subwords.
-        alignment: index of the source subword of each.
+        alignment: for each of these the index of the source subword that it is aligned with.
         source: the source's subwords, unknown ones as they are in the text.
         scheme: see :func:`whole_words`.
         lexicon: {source word: its translation}.
@@ -100,7 +100,8 @@ def read_lexicon(path: str) -> Dict[str, str]:
 
 
 def unknown_words(symbols: Sequence[str], known: Words, scheme: str) -> List[str]:
-    """The words and signs of a line of which the dictionary lacks a part, such as a character.
+    """The words and punctuation marks of a line with at least one subword, such as a rare
+    character, that the dictionary lacks.
 
     Args:
         symbols: the subwords of the line.

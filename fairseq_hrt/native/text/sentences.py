@@ -39,7 +39,8 @@ _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 
 
 def _pieces(line: str, language: str) -> List[str]:
-    """Splits a line into sentences with the white space around them; joined, they are the line."""
+    """Splits a line into sentences, each with the white space around it, so that all of them joined
+    are the line."""
     import sentencex
 
     try:

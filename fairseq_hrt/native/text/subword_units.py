@@ -57,13 +57,13 @@ class SubwordUnits:
     def split(self, text: str) -> List[str]:
         """The subword units of a text; all but the last of each word end in ``@@``.
 
-        As in training: ``apply-bpe`` splits words at spaces alone, and fairseq what it has written
-        at any white space."""
+        Words are separated at spaces alone, as by ``apply-bpe``; the result is split at any white
+        space, as fairseq does."""
         words = [word for word in text.strip("\r\n ").split(" ") if word]
         return " ".join(map(self.units.__getitem__, words)).split()
 
     def _units(self, word: str) -> str:
-        """The units of a word, separated by spaces."""
+        """The subword units of a word, separated by spaces; all but the last end in ``@@``."""
         if len(word) == 1:
             return word
         parts = self._merge(
@@ -76,7 +76,8 @@ class SubwordUnits:
         return "@@ ".join(parts)
 
     def _merge(self, parts: List[str]) -> List[str]:
-        """Merges pairs in the order of their ranks, each at all its places from left to right.
+        """Merges neighbouring parts of a word in the order of the file of codes (their ranks), each
+        pair at all its places from left to right.
 
         Takes nearly linear time: pairs are queued by rank, and a merge touches only its neighbours.
         """

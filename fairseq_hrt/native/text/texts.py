@@ -11,19 +11,19 @@ from .word_alignment import Link
 
 
 class DecodedText:
-    """A text to translate: first split into sentences, then joined from their translations.
+    """A text to translate: it is split into sentences, and their translations are joined.
 
     Args:
         text: the text.
         form: ``text`` or ``html``.
-        language: its language code.
+        language: code of the text's language, for the sentence splitter.
         subwords: function that returns the subwords of a sentence, to which alignments refer; None:
             translations have no alignments.
         keep: keep placeholders in plain text untranslated, as in HTML.
 
     Attributes:
         sentences: the sentences to translate.
-        translations: their translations, set by the caller.
+        translations: the :class:`..bundles.translation.Translation` of each, set by the caller.
     """
 
     def __init__(
@@ -49,7 +49,8 @@ class DecodedText:
 
     @property
     def aligned(self) -> bool:
-        """Whether the translations need alignments, because a passage has marks."""
+        """Whether the translations need alignments, because a passage of the text has marks, which
+        have to be put into its translation."""
         return any(passage.marked for passage in self._document.passages)
 
     def text(self, rank: int = 0) -> str:
@@ -66,7 +67,8 @@ class DecodedText:
         return self._document.join(joined)
 
     def _links(self, segments: Segments, translations: Sequence[Any]) -> List[Link]:
-        """The links between a passage and its translation, from those of its sentences."""
+        """The links between a passage and its translation, made from the links between its
+        sentences and their ``translations``."""
         found: List[Link] = []
         source = target = len(segments.gaps[0])
         for sentence, one, gap in zip(segments.sentences, translations, segments.gaps[1:]):

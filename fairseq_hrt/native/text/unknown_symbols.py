@@ -1,8 +1,8 @@
 """Carries symbols that a model lacks (emoji, currency signs, …) through a translation.
 
-They are taken out of a line before it is translated and put back by the alignment of its words: a
-model cannot write what is not in its vocabulary. What the model has is left to it, and so are
-letters: a word is more than its characters.
+A model cannot write what is not in its vocabulary. So these symbols are taken out of a line before
+translation, and put back into the translation by the alignment of words. Symbols in the vocabulary
+stay in the line, and so do letters: a word is more than its characters.
 """
 
 import unicodedata
@@ -28,10 +28,10 @@ class Symbol(NamedTuple):
 
     Attributes:
         text: the symbols, with the white space between them.
-        place: the number of source subwords before them.
-        inside: whether they lie within the next subword.
-        left, right: the characters beside them, a space for white space; empty at an end of the
-            line.
+        place: the number of source subwords before the symbols.
+        inside: whether the symbols lie within the next subword.
+        left, right: the characters of the line beside the symbols, a space for any white space;
+            empty at an end of the line.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Symbol(NamedTuple):
 
 
 class UnknownSymbols:
-    """Takes symbols out of lines.
+    """Takes the symbols that the source dictionary lacks out of lines.
 
     Args:
         pipeline: splits text into the model's subwords.
@@ -56,7 +56,8 @@ class UnknownSymbols:
         )
 
     def words(self, line: str) -> Tuple[List[str], List[Symbol]]:
-        """The subwords of a line without the symbols that the dictionary lacks, and these."""
+        """Returns the subwords of a line without the symbols that the dictionary lacks, and those
+        symbols."""
         words = self.pipeline.words(line)
         if not self._unknown(words):
             return words, []
@@ -81,8 +82,8 @@ class UnknownSymbols:
         return self.known.unk in self.known.ids(words)
 
     def _runs(self, line: str) -> List[Tuple[int, int]]:
-        """The spans of the symbols in a line that the dictionary lacks; those with nothing but
-        white space in between share one."""
+        """The spans of the symbols in a line that the dictionary lacks; symbols with nothing but
+        white space in between share a span."""
         runs: List[Tuple[int, int]] = []
         for start, end in symbols(line):
             if not self._lacks[line[start:end]]:
@@ -117,7 +118,8 @@ def symbols(text: str) -> Iterator[Tuple[int, int]]:
 
 
 def _keycap(text: str, place: int) -> bool:
-    """Whether a character is the key of an emoji such as ``1️⃣``."""
+    """Whether the character at index ``place`` is the digit or sign in an emoji of a key, such as
+    ``1️⃣``."""
     return _KEYCAP in (text[place + 1 : place + 2], text[place + 2 : place + 3]) and _modifies(
         text[place + 1]
     )
@@ -128,7 +130,7 @@ def _modifies(sign: str) -> bool:
 
 
 def _regional(sign: str) -> bool:
-    """Whether a letter is one of the two of a flag."""
+    """Whether a character is one of the letters of which two make the emoji of a flag."""
     return "\U0001f1e6" <= sign <= "\U0001f1ff"
 
 
@@ -138,8 +140,8 @@ def _neighbour(line: str, place: int) -> str:
 
 
 def _without(line: str, runs: Sequence[Tuple[int, int]]) -> Tuple[str, List[int]]:
-    """A line without the runs, and the number of characters before each; with the white space that
-    would be written had they never been there."""
+    """Removes the symbols at the spans ``runs`` from a line, with the white space that they alone
+    required. Returns the rest, and for each run the number of characters of the rest before it."""
     text, places, last = "", [], 0
     for start, end in runs:
         text += line[last:start] if text else line[last:start].lstrip()
@@ -168,11 +170,11 @@ def with_symbols(
     Args:
         text: the translation.
         tokens: its subwords.
-        alignment: for each of these the number of a source subword; empty where the model aligns no
-            words. Then symbols stand as far from the beginning as in the source.
-        found: the symbols.
+        alignment: for each of these the index of a source subword; empty where the model aligns no
+            words. Symbols then have the same relative place as in the source.
+        found: the symbols that were taken out of the source.
         source: the source's subwords.
-        first: the number of language tokens at their beginning.
+        first: the number of language tokens at the beginning of ``source``.
     """
     if not text.strip():
         return " ".join(symbol.text for symbol in found)
@@ -198,8 +200,8 @@ def all_links(
     tokens: Sequence[str],
     alignment: Sequence[int],
 ) -> List[Link]:
-    """:func:`.word_alignment.links`, and those of symbols that were carried over beside the model:
-    equal ones in order."""
+    """The links of :func:`.word_alignment.links`, with links between equal symbols of both texts,
+    in order, where the model aligns none: such symbols were carried over without the model."""
     if translation == source:
         # A name or a formula, for example: each character is where it was.
         return [Link(place, place + 1, place) for place in range(len(source))]
@@ -218,7 +220,7 @@ def all_links(
 
 
 def _joined(written: str, symbol: Symbol) -> str:
-    """What is written so far, with a symbol at its end."""
+    """Appends a symbol to the text written so far, with a space in between if one belongs there."""
     bare = written.rstrip()
     if not bare or (symbol.left.isalnum() and bare[-1].isalnum()):
         return bare + symbol.text
@@ -227,7 +229,8 @@ def _joined(written: str, symbol: Symbol) -> str:
 
 
 def _apart(right: str, following: str) -> bool:
-    """Whether a space belongs between a symbol and what follows it in the translation."""
+    """Whether a space belongs between a symbol and the character ``following`` it in the
+    translation; ``right`` is the character behind the symbol in the source."""
     return following.isalnum() or (right == " " and following not in _CLOSING)
 
 
@@ -263,7 +266,7 @@ class _Layout:
                 self._ends[origin] = max(end, self._ends.get(origin, end))
 
     def place(self, symbol: Symbol) -> int:
-        """The number of characters of the translation before a symbol, never within a word."""
+        """The index in the translation at which a symbol is to be inserted, never within a word."""
         first, last, place = self.first, len(self.source), symbol.place
         if place >= last:
             return len(self.text)
@@ -288,14 +291,15 @@ class _Layout:
         return self._settled(self._ends[before], 1) if before >= first else 0
 
     def _of_next(self, symbol: Symbol) -> bool:
-        """Whether a symbol belongs to the subword behind it rather than to that before: it touches
-        that alone, or ends a clause and is not the unit of a number."""
+        """Whether a symbol belongs to the subword behind it rather than to the one before it: only
+        the former touches it, or it ends a clause and is not the unit of a number."""
         before, after = self.source[symbol.place - 1], self.source[symbol.place]
         touches = symbol.right.isalnum() and not symbol.left.isalnum()
         return touches or (_is_sign(after) and not _is_sign(before) and not before[-1:].isdigit())
 
     def _settled(self, place: int, side: int) -> int:
-        """A place, or, if it lies within a word, the beginning (side 0) or end of that word."""
+        """Returns the index ``place`` or, if it lies within a word, that of the beginning (side 0)
+        or end (side 1) of the word."""
         word = bisect_right(self.words.ends, place)
         if word < len(self.words) and self.words.starts[word] < place:
             return (self.words.starts, self.words.ends)[side][word]

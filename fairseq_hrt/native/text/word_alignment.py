@@ -30,7 +30,7 @@ class Link(NamedTuple):
 
     Attributes:
         start, end: the span of characters of the subword in the translation.
-        source: the middle character of the source subword.
+        source: index of the middle character of the source subword in the source text.
     """
 
     start: int
@@ -42,8 +42,8 @@ class Words:
     """The words and punctuation marks of a text; every character but white space belongs to one.
 
     Attributes:
-        starts, ends: the span of each in the text.
-        signs: whether each is punctuation rather than a word.
+        starts, ends: the characters [start, end) of each in the text.
+        signs: for each whether it is a punctuation mark and not a word.
     """
 
     def __init__(self, text: str, spans: Optional[Sequence[Tuple[int, int]]] = None) -> None:
@@ -59,15 +59,19 @@ class Words:
         return len(self.starts)
 
     def before(self, place: int) -> int:
-        """The number of words whose middle lies before a character."""
+        """The number of words whose middle lies before index ``place`` of the text."""
         return bisect_left(self._twice_middles, 2 * place)
 
     def __getitem__(self, number: int) -> str:
         return self.text[self.starts[number] : self.ends[number]]
 
     def cut(self, places: Iterable[int]) -> "Tuple[Words, List[int]]":
-        """Cuts words at some places of the text; also returns the number of the first part of each
-        word, and the number of all parts."""
+        """Cuts words at the indices ``places`` of the text.
+
+        Returns:
+            The parts, and for each word the index of its first part, followed by the number of all
+            parts.
+        """
         ordered, firsts = sorted(set(places)), []
         spans: List[Tuple[int, int]] = []
         for start, end in zip(self.starts, self.ends):
@@ -77,7 +81,7 @@ class Words:
         return Words(self.text, spans), [*firsts, len(spans)]
 
     def at(self, start: int, end: int) -> range:
-        """The numbers of the words that overlap a span of characters."""
+        """The indices of the words that overlap the characters [start, end)."""
         return range(bisect_right(self.ends, start), bisect_left(self.starts, end))
 
 
@@ -105,8 +109,8 @@ def links(
 
 
 def locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
-    """The span (start, end) of each subword in the text; empty, (n, n), for subwords that are not
-    found, as after normalisation."""
+    """Finds the span (start, end) of each subword in a raw text. A subword that is not found there,
+    because normalisation has changed it, has an empty span, (n, n)."""
     spans, place, missing = [], 0, 0
     lowered = text.lower()
     # Some letters have a lower case of two characters.
@@ -130,12 +134,12 @@ def locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
 
 
 def origins(source: Words, translation: Words, found: Sequence[Link]) -> List[int]:
-    """For each word of a translation the number of the source word to which most of its characters
+    """For each word of a translation the index of the source word to which most of its characters
     are linked; -1 if there is none.
 
     Punctuation is only linked with punctuation and words with words: at the end of a sentence
-    attention is often on other tokens. What is joined to a word without a space, such as the sign
-    of ``50%``, stays joined to it.
+    attention is often on other tokens. If a source word touches the next one, as in ``50%``, and
+    the translation has the same sign there, that is linked, too.
     """
     votes: List[Dict[int, int]] = [{} for _ in translation.starts]
     for link in found:
@@ -164,16 +168,17 @@ def origins(source: Words, translation: Words, found: Sequence[Link]) -> List[in
 def cut_words(
     source: Words, translation: Words, origin: Sequence[int], places: Iterable[int]
 ) -> Tuple[Words, Words, List[int]]:
-    """Cuts words of the source at some places, and those of the translation at the places that
-    correspond to them.
+    """Cuts words of the source at some places, and words of the translation at the corresponding
+    places.
 
     Args:
+        source, translation: the words of both texts.
         origin: see :func:`origins`.
-        places: characters of the source.
+        places: indices of characters of the source.
 
     Returns:
-        The parts of either side, and the origins of those of the translation; a number that
-        nothing is linked with has the same number for its translation.
+        The parts of the source's words, those of the translation's, and for each of the latter the
+        index of its source part, or -1. Equal numbers without links are linked.
     """
     parts, firsts = source.cut(places)
     origin = _with_numbers(source, translation, origin, parts, firsts)
@@ -212,7 +217,8 @@ def cut_words(
 def _with_numbers(
     source: Words, translation: Words, origin: Sequence[int], parts: Words, firsts: Sequence[int]
 ) -> List[int]:
-    """``origin`` with links between equal numbers, for those that have none."""
+    """Returns ``origin`` with added links between equal numbers that have none; ``parts`` and
+    ``firsts`` are the parts of the source's words, see :meth:`Words.cut`."""
     result, linked = (
         list(origin),
         set(zip(origin, map(translation.__getitem__, range(len(origin))))),
@@ -230,8 +236,8 @@ def _with_numbers(
 
 
 def _core(word: str, translation: Words, group: Sequence[int]) -> Sequence[int]:
-    """Those of some words of a translation that a word can be compared with: its only copy, or the
-    only one with digits, if it has some itself; else all."""
+    """The words of ``group`` (indices in the translation) to compare a source word with: its only
+    copy, or the only one with digits if the source word has digits; else all."""
     copies = [one for one in group if _same_words(word, translation[one])]
     numbers = [one for one in group if any(map(str.isdigit, translation[one]))]
     if len(copies) == 1:
@@ -246,8 +252,8 @@ def _same_words(word: str, other: str) -> bool:
 
 
 def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[int]:
-    """The places in a word's translation that correspond to places in the word: counted from the
-    beginning or end that both have in common, in proportion between these."""
+    """For each index in ``places``, sorted, of a word the corresponding index of its translation:
+    counted from the beginning or end that both have in common, in proportion between these."""
     one, other = word.lower(), translation.lower()
     if (len(one), len(other)) != (len(word), len(translation)):
         one, other = word, translation
@@ -272,6 +278,6 @@ def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[in
 
 
 def shared_beginning(one: str, other: str) -> int:
-    """The number of characters at the beginning that two texts have in common."""
+    """The length of the longest common prefix of two texts, in characters."""
     pairs = enumerate(zip(one, other))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))

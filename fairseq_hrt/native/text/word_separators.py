@@ -13,8 +13,8 @@ class Separator(NamedTuple):
     """A way to separate words.
 
     Attributes:
-        languages: codes of the languages that it separates; ``zh`` stands for ``zh_CN``, too.
-        package: what has to be installed for it.
+        languages: codes of the languages that it serves; ``zh`` stands for ``zh_CN``, too.
+        package: the packages to install, as arguments of ``pip install``.
         make: returns a function that separates the words of a text by spaces.
     """
 
@@ -23,7 +23,7 @@ class Separator(NamedTuple):
     make: Callable[[], Separate]
 
     def separates(self, language: str) -> bool:
-        """Whether it separates words of a language, given by its code."""
+        """Whether this separator serves the language with the given code."""
         return language.replace("-", "_").split("_")[0].lower() in self.languages
 
 
@@ -64,10 +64,11 @@ SEPARATORS: Dict[str, Separator] = {
 
 @cache
 def word_separator(name: str) -> Separate:
-    """The function that separates words; loaded once a process, since jieba takes a second.
+    """Returns the function of the separator ``name``, a key of SEPARATORS. It is loaded once in
+    each process, since jieba takes a second.
 
     Raises:
-        ValueError: its package is not installed.
+        ValueError: the separator's package is not installed.
     """
     try:
         return SEPARATORS[name].make()

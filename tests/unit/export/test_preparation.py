@@ -218,7 +218,7 @@ def test_without_a_validation_set_the_dictionaries_decide(escaped, tmp_path, cap
     recipe, fit = find_recipe(tmp_path, ("en", "fr"), codes=codes)
     assert (recipe.tokenizer, fit) == ("moses+aggressive+escape", None)
     assert "could not be checked" in caplog.text
-    with pytest.raises(ValueError, match="subwords 'subword-nmt' need file of codes"):
+    with pytest.raises(ValueError, match="subwords 'subword-nmt' need a file of codes"):
         find_recipe(tmp_path, ("en", "fr"))
     for language in ("en", "fr"):
         (tmp_path / f"dict.{language}.txt").write_text("a 1\nb 1\n")
@@ -312,7 +312,9 @@ def test_each_language_has_its_own_pieces(tmp_path):
     assert (recipe.codes, recipe.target_codes, fit.shares) == (codes, target_codes, (1.0, 1.0))
     with pytest.raises(ValueError, match="100 % of the source and . % of the target"):
         find_recipe(data, ("en", "fr"), codes=codes)
-    with pytest.raises(ValueError, match=r"--target-codes .*: give the source's, too \(--codes\)"):
+    with pytest.raises(
+        ValueError, match=r"--target-codes .*: give the source language's, too \(--codes\)"
+    ):
         find_recipe(data, ("en", "fr"), subwords="none", target_codes=target_codes)
 
 

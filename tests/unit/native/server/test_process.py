@@ -112,7 +112,7 @@ def test_a_worker_without_room_for_its_figures(settings, monkeypatch, caplog):
     (record,) = caplog.records
     assert record.message == (
         f"error: no room for the figures of a worker in {settings.systems[0][1].parent} (No space"
-        " left on device): name a folder with 408 kB for each worker in TMPDIR"
+        " left on device): set TMPDIR to a folder with 408 kB for each worker"
     )
 
 

@@ -114,7 +114,7 @@ def test_plain_words():
         (("space:en", "none", None), "space has no rules of a language"),
         (("Moses escape", "none", None), "tokenizer 'Moses escape'"),
         (("moses", "y", None), "subwords 'y'"),
-        (("moses", "subword-nmt", None), "need file of codes"),
+        (("moses", "subword-nmt", None), "need a file of codes"),
         (("moses", "none", "codes"), "take no file of codes"),
     ],
 )
