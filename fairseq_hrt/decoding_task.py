@@ -128,7 +128,7 @@ class DecodingTask(MultilingualTask):
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> EngineGenerator:
-        """The generator of the family that decodes with PyTorch."""
+        """The family's generator, which decodes with PyTorch."""
         raise NotImplementedError
 
     def make_scorer(

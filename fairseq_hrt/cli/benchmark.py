@@ -372,7 +372,10 @@ def pin(threads: int) -> None:
         raise ValueError("--pin: this system does not let a process choose its cores; leave it out")
     cores = sorted(os.sched_getaffinity(0))
     if threads > len(cores):
-        raise ValueError(f"--pin with --threads {threads}: this process may use {len(cores)} cores")
+        raise ValueError(
+            f"--pin with --threads {threads}: this process may use {len(cores)} cores;"
+            " lower --threads"
+        )
     os.sched_setaffinity(0, cores[:threads])
 
 

@@ -131,7 +131,7 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 def _end_by_exception() -> Dict[int, Any]:
     """Makes SIGTERM and SIGHUP raise an exception, as Ctrl-C does, so that half-written files are
-    removed. Returns the handlers before, by signal number.
+    removed. Returns the handlers that this replaces, by signal number.
 
     A signal that is ignored (nohup) or handled already is left as it is.
     """

@@ -154,7 +154,7 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
         unknown = set(disabled) - {repair.name for repair in repairs} - {"all"}
         if unknown:
             logger.warning(
-                "%s names no repair %s; there are: %s",
+                "%s names %s, which is not a repair; the repairs are: %s",
                 DISABLE_VARIABLE,
                 ", ".join(sorted(unknown)),
                 ", ".join(repair.name for repair in repairs),

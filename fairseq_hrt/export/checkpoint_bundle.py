@@ -164,9 +164,9 @@ def languages_of(
         language = own or asked
         if language is None:
             raise ValueError(
-                f"neither {checkpoint} nor the files in {data} tell the {side} language: import"
-                " takes --source-language and --target-language, bundle a folder that was written"
-                " by fairseq-preprocess"
+                f"neither {checkpoint} nor the files in {data} tell the {side} language:"
+                " fairseq-hrt import takes --source-language and --target-language, fairseq-hrt bundle"
+                " a folder that was written by fairseq-preprocess"
             )
         if asked not in (None, language):
             raise ValueError(

@@ -113,8 +113,8 @@ class _Converter:
         task = task_name(config.task)
         if task not in (_DAT, _FIRST):
             raise ValueError(
-                f"{path} was trained by the task {shown(task)}: models of {_DAT} and {_FIRST} are"
-                " imported"
+                f"{path} was trained by the task {shown(task)}: only models of the tasks {_DAT} and"
+                f" {_FIRST} can be imported"
             )
         self.first = task == _FIRST
         self.tensors = Tensors(_renamed(state["model"], path), path)
@@ -216,7 +216,7 @@ class _Converter:
             flat = self.tensors.take(f"{side}.layers.{number}.para", sum(sizes))
             for (name, shape), part in zip(parts, np.split(flat, np.cumsum(sizes)[:-1])):
                 if name in held:
-                    raise ValueError(f"{self.path} has two parameters {shown(name)}")
+                    raise ValueError(f"{self.path} has two parameters named {shown(name)}")
                 held[name] = part.reshape(shape)
 
     def _embeddings(self) -> None:
@@ -377,7 +377,7 @@ class _Converter:
         theirs = read.text("decode_strategy", "lookahead")
         if theirs not in _STRATEGIES:
             logger.warning(
-                "%s is decoded by lookahead: its own %s searches otherwise than any strategy here",
+                "%s is decoded by lookahead: its decode_strategy %s has no equivalent here",
                 self.path,
                 shown(theirs),
             )
@@ -391,7 +391,9 @@ class _Converter:
             options["dag_decode_length_beta"] = read.fraction("decode_viterbibeta", 1.0)
         for name in ("decode_no_consecutive_repeated_ngram", "decode_no_repeated_ngram"):
             if read.number(name, 0, least=0):
-                logger.warning("%s: its %s is left out", self.path, name)
+                logger.warning(
+                    "%s: its option %s has no equivalent here and is ignored", self.path, name
+                )
 
 
 def _plain(config: Any) -> Dict[str, Any]:
@@ -412,7 +414,7 @@ def _renamed(held: Mapping[str, Any], path: Path) -> Dict[str, np.ndarray]:
             continue
         own = name.replace("decoder.link_predictor.", "decoder.", 1)
         if own in found:
-            raise ValueError(f"{path} has two parameters {shown(own)}")
+            raise ValueError(f"{path} has two parameters named {shown(own)}")
         found[own] = value.detach().to(torch.float32).numpy()
     return found
 

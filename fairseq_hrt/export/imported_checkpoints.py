@@ -50,8 +50,8 @@ def import_checkpoints(
         )  # fmt: skip
     if len(theirs) < len(states):
         raise ValueError(
-            f"{theirs[0]} is a model of DA-Transformer or FA-DAT, others in {data} are not: give"
-            " the path of one"
+            f"{theirs[0]} is a model of DA-Transformer or FA-DAT, other checkpoints in {data} are"
+            " not: give the path of a single checkpoint"
         )
     models = []
     for path, state in zip(checkpoints, states):
@@ -91,7 +91,9 @@ def _dictionaries(
         require_dictionary(data, language)
     segments = models[0].segments
     if any(model.segments != segments for model in models):
-        raise ValueError(f"the models in {data} have different seg_tokens: give the path of one")
+        raise ValueError(
+            f"the models in {data} have different seg_tokens: give the path of a single checkpoint"
+        )
     if not segments:
         return data
     for language in dict.fromkeys(pair):

@@ -248,7 +248,7 @@ def _sample(
         ids = rows[number].tolist()[:-1]
         if ids and max(ids) >= len(words):
             raise ValueError(
-                f"{data}: its sentences have the word number {max(ids)}, its dictionary"
+                f"{data}: its sentences have the word number {max(ids)}, but its dictionary has"
                 f" {len(words)} words: they were made with another dictionary"
             )
         if words.unk in ids:
@@ -391,8 +391,9 @@ def _share(
 
 
 def _best(fits: Sequence[Fit], subwords: str, *, raw: bool) -> Fit:
-    """The fit of the best recipe, the first of equal ones. If the raw text is not known (``raw``),
-    one with Moses is chosen only if there is evidence for it."""
+    """The fit of the best recipe, the first of equal ones. Unless the raw text is known (``raw``),
+    a recipe with Moses is chosen only if the evidence (:class:`Fit`) supports it or, for BPE, does
+    not contradict it."""
     if raw:
         return max(fits, key=lambda fit: sum(fit.shares))
     moses = [fit for fit in fits if fit.recipe.tokenization.name == "moses"]
@@ -440,8 +441,8 @@ def require_translations(translator: Any, data: Path) -> None:
     others = chrf.corpus_score(found, [[*references[1:], references[0]]]).score
     if own < others + BETTER:
         logger.warning(
-            "its translations of the validation set resemble their references (chrF %.1f) as little"
-            " as those of other sentences (%.1f): are the dictionaries, the codes and the"
+            "the model's translations of the validation set resemble their references (chrF %.1f)"
+            " as little as those of other sentences (%.1f): are the dictionaries, the codes and the"
             " languages (%s to %s) those of the training?",
             own, others, bundle.source_lang, bundle.target_lang,
         )  # fmt: skip

@@ -123,8 +123,8 @@ def _require(found: int, count: int, folder: Path, option: str) -> None:
 
 
 def average(paths: Sequence[Path]) -> Dict[str, Any]:
-    """The contents of a checkpoint whose parameters are the mean of those in ``paths``, and
-    everything else is from the last one.
+    """The contents of a checkpoint with the mean of the parameters in ``paths``; everything else is
+    from the last one.
 
     As in fairseq's script, half precision is summed in float32, and means of integers are rounded
     down.

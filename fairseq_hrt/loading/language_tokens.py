@@ -142,7 +142,9 @@ def language_tokens(
                 f" among them, not {language}"
             )
     if value_of(cfg, "langtoks") or list(value_of(cfg, "langtoks_specs") or ["main"]) != ["main"]:
-        raise ValueError(f"--langtoks and --langtoks-specs: decode this model with --task {TASK}")
+        raise ValueError(
+            f"the model was trained with --langtoks or --langtoks-specs: give --task {TASK}"
+        )
     for dictionary in {id(own): own for own in (source, target)}.values():
         augment_dictionary(dictionary, known, style, extra_data=value_of(cfg, "extra_data"))
     spec = value_of(cfg, "encoder_langtok")

@@ -283,8 +283,8 @@ def leave_sinusoids_out(state: Dict[str, Tensor], decoder: nn.Module, name: str)
         return
     del state[f"{name}.{own}"]
     logger.warning(
-        "the checkpoint's decoder has a table of sinusoids, which is left out: this one computes"
-        " fairseq's"
+        "the checkpoint's decoder has a table of sinusoids, which is left out: this model's"
+        " decoder computes fairseq's instead"
     )
 
 
