@@ -343,7 +343,7 @@ def read_raw_text(
     if options.sources is None:
         if told:
             raise ValueError(
-                f"{', '.join(told)}: this prepares raw source lines, and none are given; add"
+                f"{', '.join(told)}: this prepares raw source lines, and none are given; give"
                 " --sources, or leave it out"
             )
         return None

@@ -165,8 +165,8 @@ def languages_of(
         if language is None:
             raise ValueError(
                 f"neither {checkpoint} nor the files in {data} tell the {side} language:"
-                " fairseq-hrt import takes --source-language and --target-language, fairseq-hrt bundle"
-                " a folder that was written by fairseq-preprocess"
+                " fairseq-hrt import takes --source-language and --target-language, fairseq-hrt"
+                " bundle a folder that was written by fairseq-preprocess"
             )
         if asked not in (None, language):
             raise ValueError(

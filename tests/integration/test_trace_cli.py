@@ -107,7 +107,7 @@ def test_the_terminal(traced, command, toy_data, teacher):
     assert "source  a b c" in typed and "\x1b[32m" in typed
     for change, message in (
         (["--sentence", "50"], "the sentences 0 to 19"),
-        (["--system", system], "distinct names"),
+        (["--system", system], "two systems share a name"),
     ):
         failed = command("fairseq-hrt", "trace", toy_data, "--system", system, *change, check=False)
         assert failed.returncode == 2 and message in failed.stderr
