@@ -233,8 +233,8 @@ def require_preprocess() -> None:
         found = False
     if not found:
         raise ValueError(
-            f"{PREPROCESS}, which binarises the result, is not installed: pip install --no-deps"
-            " fairseq==0.12.2"
+            f"{PREPROCESS} is not installed, which has to binarise the result: pip install"
+            " --no-deps fairseq==0.12.2"
         )
 
 

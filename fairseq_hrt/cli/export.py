@@ -68,7 +68,7 @@ def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional
         return bundle.paths[0], [str(bundle.folder), *languages], bundle.recipe.codes
     if options.data is None:
         raise ValueError(
-            f"{options.model} is not the folder of a bundle; if it is a checkpoint, add --data with"
+            f"{options.model} is not the folder of a bundle; if it is a checkpoint, give --data,"
             " the folder of its dictionaries"
         )
     return (

@@ -60,7 +60,7 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
         if is_stream(output) or output.is_file():
             if resume:
                 raise ValueError(
-                    f"--resume needs one output file, or a folder for several inputs: {output} is"
+                    f"--resume needs a file to continue with, or a folder for several: {output} is"
                     " neither; give another --output"
                 )
             if output.is_file():

@@ -143,8 +143,7 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
         raise ValueError("--text is translated instead of files: leave out the files and --resume")
     if options.alignments and options.split_sentences:
         raise ValueError(
-            "--alignments counts the subwords of a single sentence, so it does not work with"
-            " --split-sentences: leave one of them out"
+            "--alignments counts the subwords of a single sentence, so leave out --split-sentences"
         )
     if options.text and options.output is not None and options.output.is_dir():
         raise ValueError(

@@ -21,7 +21,7 @@ def test_a_checkpoint_with_its_data():
     given = parse("a.pt", "--data", "bin", "-s", "de", "-t", "en")
     assert verb.what_to_load(given)[1] == ["bin", "--source-lang", "de", "--target-lang", "en"]
     with pytest.raises(
-        ValueError, match=r"a\.pt is not the folder of a bundle; if it is a checkpoint, add --data"
+        ValueError, match=r"a\.pt is not the folder of a bundle; if it is a checkpoint, give --data"
     ):
         verb.what_to_load(parse("a.pt"))
 
