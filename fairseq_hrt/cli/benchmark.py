@@ -250,10 +250,10 @@ def show(
 
 
 def systems_to_compare(options: argparse.Namespace) -> "List[SystemSpec]":
-    """The systems that ``--system`` and ``--systems`` name.
+    """The descriptions of the systems in ``--system`` and ``--systems``.
 
     Raises:
-        ValueError: none is named, or one is not described correctly.
+        ValueError: no system is given, or one is not described correctly.
     """
     from ..evaluation.systems import parse_system, read_systems
 
@@ -266,7 +266,7 @@ def systems_to_compare(options: argparse.Namespace) -> "List[SystemSpec]":
 
 
 def settings_of(options: argparse.Namespace) -> "Settings":
-    """The settings of the measurement.
+    """The settings of the comparison, from the command's options.
 
     Raises:
         ValueError: a number is less than 1.

@@ -73,7 +73,7 @@ class Report:
     problems: List[Problem] = field(default_factory=list)
 
     def add(self, what: str, fix: str) -> None:
-        """Adds a problem."""
+        """Adds a problem: what is wrong, and what the user should do about it."""
         self.problems.append(Problem(what, fix))
 
     def __str__(self) -> str:
@@ -168,7 +168,7 @@ def _versions(report: Report, needed: Iterable[str]) -> List[str]:
 
 
 def _wanted(distribution: str) -> str:
-    """The releases of a distribution, as in setup.py: ``>=2.6``."""
+    """The releases of a distribution that work, as setup.py states them for pip, e.g. ``>=2.6``."""
     lowest = NEEDED[distribution]
     return f"=={lowest}.*" if distribution in SERIES else f">={lowest}"
 

@@ -21,7 +21,7 @@ class Job(NamedTuple):
 
     @property
     def compressed(self) -> bool:
-        """Whether the output is gzip."""
+        """Whether the output is to be written as gzip, since its name ends in ``.gz``."""
         return self.target is not None and self.target.suffix == ".gz"
 
 

@@ -1,7 +1,7 @@
-"""Training steps with matrix products in bfloat16 on a CPU.
+"""Runs training steps on a CPU with matrix products in bfloat16.
 
 This is automatic mixed precision: parameters, optimizer, softmax and loss stay in float32.
-Attention and dropout are replaced, since PyTorch's would take the time that the products save.
+PyTorch's attention and dropout are replaced, since they would take the time that the products save.
 """
 
 import contextlib

@@ -1,4 +1,5 @@
-"""Loading time, memory and size of the weights of a system, measured in a process of its own."""
+"""Measures loading time, memory and the size of the weights of a system, in a process of its
+own."""
 
 import logging
 import multiprocessing

@@ -96,9 +96,9 @@ def _block(keys: List[np.ndarray], groups: List[np.ndarray]) -> _Block:
 
 
 def _different(parts: Iterable[np.ndarray]) -> np.ndarray:
-    """The distinct numbers of all parts, sorted.
+    """The distinct numbers in all arrays together, sorted.
 
-    Only parts of similar length are merged, as in merge sort: near-linear time.
+    Arrays of similar length are merged first, as in merge sort: near-linear time.
     """
     waiting = [np.zeros(0, np.int64)]
     for part in parts:

@@ -75,7 +75,8 @@ class MultilingualTask(TranslationTask):
         prefix_tokens: Optional[Tensor] = None,
         constraints: Optional[Tensor] = None,
     ) -> Any:
-        """Translates a batch; with a multilingual model, into its target language."""
+        """Translates a batch; a multilingual model is made to begin with the token of the target
+        language."""
         language = self.language
         if language is None or language.target is None:
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)
