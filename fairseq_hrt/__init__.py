@@ -1,9 +1,9 @@
 """fairseq_hrt: fast *and* right machine translation as a plugin for stock fairseq 0.12.2.
 
 Importing the package repairs what a newer Python, NumPy or PyTorch broke in fairseq
-(:mod:`.compat`) and registers the tasks, models and criterions of its families;
-``--user-dir fairseq_hrt`` does just that. Both wait until fairseq is imported: until then the
-package takes a few milliseconds and loads neither PyTorch nor NumPy.
+(:mod:`.compat`) and registers the tasks, models and criterions of the five families; ``--user-dir
+fairseq_hrt`` imports the package. Repairs and registration wait until fairseq itself is imported:
+until then the package takes a few milliseconds and loads neither PyTorch nor NumPy.
 """
 
 import importlib
@@ -41,8 +41,8 @@ def from_pretrained(
     use_shortlist: bool = False,
     **decoding: Any,
 ) -> "Translator":
-    """A trained model that translates raw text; see
-    :func:`.native.bundles.pretrained.from_pretrained`."""
+    """Loads a trained model (a bundle) as a :class:`~.native.bundles.translator.Translator` of raw
+    text; the arguments are those of :func:`.native.bundles.pretrained.from_pretrained`."""
     # Not at import: training needs none of it.
     from .native.bundles import pretrained
 
@@ -52,23 +52,24 @@ def from_pretrained(
 
 
 def _require_one_copy(repairs: Path, own: Path) -> None:
-    """Refuses to mix two copies of this package.
+    """Refuses to mix two copies of this package whose repairs of fairseq differ.
 
     The environment's start-up line loads ``compat`` from the installed copy; ``--user-dir`` may
     name another copy.
 
     Args:
-        repairs: folder of the :mod:`.compat` that is loaded.
-        own: folder of this copy's.
+        repairs: the folder that the loaded :mod:`.compat` came from.
+        own: the folder ``compat`` of the copy that is being imported.
 
     Raises:
-        ImportError: their contents differ.
+        ImportError: the Python files in the two folders differ, or ``repairs`` no longer exists.
     """
     if repairs == own:
         return
     if not repairs.is_dir():
         raise ImportError(
-            f"fairseq_hrt has been moved while it was running: {repairs} is gone; start again"
+            f"fairseq_hrt was moved while it was running: {repairs} no longer exists; start the"
+            " command again"
         )
     # Equal copies do no harm: a clone beside the package installed from it.
     sources = [

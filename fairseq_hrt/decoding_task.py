@@ -1,4 +1,5 @@
-"""Decoding, the same in every task: options, choice of the engine, rescoring by another model."""
+"""The part of the families' tasks that is about decoding: options, choice of the engine (native or
+PyTorch), and rescoring by another model."""
 
 import logging
 import weakref
@@ -46,13 +47,14 @@ logger = logging.getLogger(__name__)
 
 
 class DecodingTask(MultilingualTask):
-    """fairseq's translation task with our generators; a family defines :meth:`make_generator`.
+    """fairseq's translation task with this package's generators; each family's task defines
+    :meth:`make_generator`.
 
     Attributes:
-        family: its name, see :mod:`.native.families`.
-        given: names of the options that the caller gives; the next generator refuses one of them
-            that has no effect. It sets others aside, which a bundle or a checkpoint holds. None:
-            all are given.
+        family: the family's name in :mod:`.native.families`.
+        given: names of the options that the caller gave. :meth:`build_generator` refuses such an
+            option if it has no effect; options from a bundle or a checkpoint, which are not among
+            them, are ignored instead. None: all options count as given.
     """
 
     family: str
@@ -68,7 +70,7 @@ class DecodingTask(MultilingualTask):
 
     @classmethod
     def load_dictionary(cls, filename: str) -> TaskDictionary:
-        """A dictionary that gives the words of a translation quickly."""
+        """Loads a dictionary as a class that turns the ids of a translation into words quickly."""
         return TaskDictionary.load(filename)
 
     @property
@@ -77,7 +79,13 @@ class DecodingTask(MultilingualTask):
         return BY_NAME[self.family]
 
     def decoding_options(self, args: Any, **overrides: Any) -> DecodingOptions:
-        """The options of a command and of this task; see :func:`~.engine.options_of_command`."""
+        """The decoding options, merged from a command's arguments and this task's configuration;
+        see :func:`~.engine.options_of_command`.
+
+        Args:
+            args: the command's arguments (``cfg.generation``); the family's defaults replace None.
+            overrides: options that replace both.
+        """
         missing = {
             name: read_value(name, value)
             for name, value in self.record.default.items()
@@ -86,14 +94,14 @@ class DecodingTask(MultilingualTask):
         return options_of_command(args, self.cfg, **{**missing, **overrides})
 
     def require_family(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
-        """Raises ValueError for models of other families."""
+        """Raises ValueError if one of the models does not belong to this task's family."""
         for model in models:
             if self.record.model and not isinstance(model, MODEL_REGISTRY[self.record.model]):
                 raise ValueError(self._other_family(type(model).__name__))
 
     def require_family_name(self, cfg: Any) -> None:
-        """Raises ValueError for the configuration of a model of another family, before anything of
-        it is built."""
+        """Raises ValueError if a model's configuration names an architecture of another family;
+        called before any part of the model is built."""
         name = architecture_name(cfg)
         model = ARCH_MODEL_REGISTRY.get(name) if isinstance(name, str) else None
         own = self.record.model
@@ -108,7 +116,7 @@ class DecodingTask(MultilingualTask):
         )
 
     def require_left_to_right(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
-        """Raises ValueError for models that do not write word by word from left to right."""
+        """Raises ValueError if one of the models does not write word by word from left to right."""
         for model in models:
             task = getattr(model.decoder, "only_task", None)
             if task is not None:
@@ -120,13 +128,14 @@ class DecodingTask(MultilingualTask):
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> EngineGenerator:
-        """The family's generator."""
+        """The family's generator, which decodes with PyTorch."""
         raise NotImplementedError
 
     def make_scorer(
         self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
     ) -> Any:
-        """The scorer of given translations (``--score-reference``); by default fairseq's own."""
+        """The generator that scores given translations (``--score-reference``) instead of writing
+        its own; by default fairseq's."""
         return super().build_generator(models, args)
 
     def build_generator(
@@ -137,7 +146,8 @@ class DecodingTask(MultilingualTask):
         extra_gen_cls_kwargs: Optional[Dict[str, Any]] = None,
         prefix_allowed_tokens_fn: Optional[Callable] = None,
     ) -> Any:
-        """Called by generate, interactive, validation BLEU and the hub, each with other arguments.
+        """Makes the generator, or with ``--score-reference`` the scorer. fairseq-generate,
+        fairseq-interactive, validation with BLEU and the hub call this, each with other arguments.
 
         Raises:
             ValueError: an option is not supported, or has no effect; the message names it.
@@ -169,7 +179,8 @@ class DecodingTask(MultilingualTask):
     def generator_for(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> Union[EngineGenerator, PackedGenerator]:
-        """The generator for these options, on the engine that they name.
+        """The generator for these options, on the engine that ``options.engine`` names; ``auto``
+        takes the native one where it supports models and options.
 
         Raises:
             ValueError: an option is not supported; the message names it.
@@ -196,13 +207,13 @@ class DecodingTask(MultilingualTask):
         return generator
 
     def _without_native_ones(self, options: DecodingOptions, why: str) -> DecodingOptions:
-        """The options for PyTorch's engine.
+        """The options for PyTorch's engine, without those that only the native engine has.
 
         Args:
-            why: the native engine does not decode this.
+            why: the reason why the native engine cannot decode this, for the message.
 
         Raises:
-            ValueError: one is given that only the native engine has.
+            ValueError: an option was given that only the native engine has.
         """
         for name, value in options.changed().items():
             if not SCHEMA[name].torch and (self.given is None or name in self.given):
@@ -215,15 +226,18 @@ class DecodingTask(MultilingualTask):
     def _native_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> PackedGenerator:
-        """The native engine as a generator of fairseq's.
+        """The native engine behind the interface of fairseq's generators.
 
         Raises:
-            UnsupportedOption, UnsupportedModelError, LibraryUnavailable: why only PyTorch can
-                decode this.
+            UnsupportedOption, UnsupportedModelError, LibraryUnavailable: only PyTorch can decode
+                this; the message gives the reason.
         """
         require_native_search(self.record)
         if self.language is not None and self.language.at_ends:
-            raise UnsupportedOption("the model's decoder begins with a language token")
+            raise UnsupportedOption(
+                "the model's decoder begins with a language token, which the native engine does not"
+                " support"
+            )
         if not options.static_weights:
             self._require_cpu_training()
         # The native engine searches as the family does and would ignore a subclass's search.
@@ -269,13 +283,15 @@ class DecodingTask(MultilingualTask):
             generator.rank_by(self.make_rescorer(generator.counters, options, like=models[0]))
 
     def begin_valid_epoch(self, epoch: int, model: torch.nn.Module) -> None:
-        """Drops copies of the weights, which have changed since the last validation."""
+        """Drops the generators' copies of the weights, which have changed since the last
+        validation."""
         super().begin_valid_epoch(epoch, model)
         for generator in filter(None, (packed() for packed in self._packed)):
             generator.forget_weights()
 
     def _require_cpu_training(self) -> None:
-        """Raises UnsupportedOption for trainings that move their model to a GPU, after this."""
+        """Raises UnsupportedOption if the model is trained on a GPU; fairseq moves it there after
+        the generator is built."""
         around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
         common = around.get("common") if isinstance(around, DictConfig) else None
         if common is None:
@@ -285,8 +301,9 @@ class DecodingTask(MultilingualTask):
             raise UnsupportedOption("the model is trained on a GPU")
 
     def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
-        """The options, those without effect reset: ``beam`` to 1 where one hypothesis is kept.
-        fairseq's own are reset in ``args``, too, which commands print.
+        """The options with those that have no effect reset, e.g. ``beam`` to 1 where the decoder
+        keeps one hypothesis. fairseq's own options are also reset in ``args``, which commands
+        print.
 
         Raises:
             ValueError: an option that was given has no effect.
@@ -305,15 +322,17 @@ class DecodingTask(MultilingualTask):
         *,
         like: FairseqEncoderDecoderModel,
     ) -> Rescorer:
-        """The scorer of ``--rescore-path``, which ranks translations.
+        """The scorer that ranks translations by the models of ``--rescore-path``.
 
         Args:
-            counters: where its passes are counted.
-            like: a model whose device and precision are used.
+            counters: where the decoder passes of these models are counted.
+            options: the decoding options.
+            like: the rescoring models get the device and the precision of this model.
 
         Raises:
             OSError: a file is missing or unreadable.
-            ValueError: a model does not write from left to right, or has other dictionaries.
+            ValueError: a rescoring model does not write from left to right, or has other
+                dictionaries.
         """
         try:
             judge = ModelScorer(self.choosing_models(), self.target_dictionary, counters, like=like)
@@ -327,7 +346,7 @@ class DecodingTask(MultilingualTask):
         """The models that ``--rescore-path`` names, on the CPU.
 
         Raises:
-            OSError, ValueError: as :meth:`make_rescorer`.
+            OSError, ValueError: for the same reasons as in :meth:`make_rescorer`.
         """
 
         def choose(path: str, config: Any) -> Dict[str, Any]:
@@ -353,7 +372,8 @@ class DecodingTask(MultilingualTask):
         return models
 
     def _require_own_start(self, options: DecodingOptions) -> None:
-        """Raises ValueError for options that give the first words, which are a language's token."""
+        """Raises ValueError for options that give a translation's first words, if the model's
+        translations begin with a language token."""
         if self.language is None:
             return
         for name in ("prefix_size", "forced_start"):
@@ -365,26 +385,28 @@ class DecodingTask(MultilingualTask):
                 )
 
     def _stripped(self, generator: Any) -> Any:
-        """The generator, whose language token no command prints."""
+        """Returns the generator, after telling fairseq's commands to leave a target language token
+        out of what they print."""
         if self.language is not None and self.language.target is not None:
             generator.symbols_to_strip_from_output = {generator.eos, self.language.target}
         return generator
 
     def max_positions(self) -> Tuple[int, int]:
-        """(source, target) positions; the source must also fit the rescoring model."""
+        """The longest (source, target) in tokens; the source must also fit the rescoring models."""
         source, target = super().max_positions()
         return min([source, *self._choosing_positions]), target
 
     def get_interactive_tokens_and_lengths(
         self, lines: Sequence[str], encode_fn: Callable[[str], str]
     ) -> Tuple[List[Tensor], List[int]]:
-        """Lines of ``fairseq-interactive`` as source ids; with ``--truncate-source`` cut as the
-        training data are.
+        """Encodes lines of ``fairseq-interactive`` as source ids; ``--truncate-source`` cuts long
+        lines as it cuts the training data.
 
-        fairseq truncates data sets only, and stops at the first long line that it reads.
+        fairseq itself truncates data sets only, and stops at the first line that is too long.
 
         Returns:
-            LongTensors with ``</s>``, and their lengths.
+            (tokens, lengths): one LongTensor per line, which ends in ``</s>``, and the number of
+            ids in each.
         """
         tokens, lengths = super().get_interactive_tokens_and_lengths(lines, encode_fn)
         if not self.cfg.truncate_source:
@@ -399,6 +421,7 @@ class DecodingTask(MultilingualTask):
 
 
 def numbers(models: Sequence[torch.nn.Module]) -> str:
-    """The weights of models and where they are, in a few words: ``float16 weights, cuda:0``."""
+    """The precision and the device of the models' weights, for the log: ``float16 weights,
+    cuda:0``."""
     weight = next(models[0].parameters())
     return f"{str(weight.dtype).replace('torch.', '')} weights, {weight.device}"

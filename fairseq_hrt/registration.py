@@ -1,10 +1,11 @@
-"""Registers the families when fairseq is imported, not before. Finds moved packages by their
-earlier names.
+"""Registers the families' tasks, models and criterions right after fairseq has been imported, and
+lets modules that have moved be imported by their earlier names.
 
-The order of imports does not matter. A callback runs right after fairseq's own code
-(:func:`.compat.when_fairseq_is_imported`). A module that needs fairseq
-(``import fairseq_hrt.engine``) gets fairseq, and so all families, imported first: later they would
-meet that module half-way through its own import.
+The order of imports does not matter. If fairseq is not loaded yet,
+:func:`.compat.when_fairseq_is_imported` calls :func:`register_families` right after fairseq's own
+code. Before a module of this package that needs fairseq (``import fairseq_hrt.engine``), fairseq
+and with it all families are imported: otherwise the families would import that module while it is
+still half executed.
 """
 
 import importlib
@@ -41,7 +42,7 @@ def register_families() -> None:
 
 
 def needs_fairseq(name: str) -> bool:
-    """Whether a full name is that of a module of this package that imports fairseq."""
+    """Whether a dotted name is that of a module of this package that imports fairseq."""
     package, _, rest = name.partition(".")
     part, _, module = rest.partition(".")
     if package != _PACKAGE:
@@ -50,13 +51,13 @@ def needs_fairseq(name: str) -> bool:
 
 
 class FairseqFirst(MetaPathFinder):
-    """Imports fairseq before modules of this package that need it."""
+    """Meta-path finder that imports fairseq before the modules of this package that need it."""
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
     ) -> Optional[ModuleSpec]:
-        """A module that the import of fairseq has loaded already, so that it is not run twice; else
-        None."""
+        """A spec that returns the module ``fullname`` as it is, if importing fairseq has loaded it,
+        so that its code is not run twice; None leaves the search to the other finders."""
         if "fairseq" in sys.modules or not needs_fairseq(fullname):
             return None
         importlib.import_module("fairseq")
@@ -71,12 +72,13 @@ class FairseqFirst(MetaPathFinder):
 
 
 class Moved(MetaPathFinder):
-    """Finds a package by its earlier name, with a warning."""
+    """Meta-path finder that finds a moved module by its earlier name, with a warning."""
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
     ) -> Optional[ModuleSpec]:
-        """The module under its present name; None for names that did not change."""
+        """A spec that returns the module from its present place; None for names that did not
+        change."""
         package, _, rest = fullname.partition(".")
         part, _, module = rest.partition(".")
         if package != _PACKAGE or part not in MOVED:
@@ -92,7 +94,7 @@ class Moved(MetaPathFinder):
 
 
 class _Loaded(Loader):
-    """Returns a module that is loaded already."""
+    """Loader that returns a module that is loaded already, and does not run its code again."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module, self.spec = module, module.__spec__
@@ -105,6 +107,7 @@ class _Loaded(Loader):
 
 
 def install() -> None:
-    """Registers the families when fairseq is imported, at once if it has been."""
+    """Arranges that the families are registered when fairseq is imported; at once if it is imported
+    already."""
     sys.meta_path[:0] = [FairseqFirst(), Moved()]
     compat.when_fairseq_is_imported(register_families)

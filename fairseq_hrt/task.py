@@ -1,4 +1,4 @@
-"""The base of the families' tasks: building, training and validating."""
+"""The common base of the families' tasks: builds the model, trains and validates."""
 
 import logging
 from typing import Any, Dict, Optional, Sequence, Tuple
@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 
 
 class EngineTranslationTask(DecodingTask):
-    """Adds to :class:`.decoding_task.DecodingTask` what all families share in training."""
+    """What the tasks of all families share in training; decoding is inherited from
+    :class:`.decoding_task.DecodingTask`."""
 
     # Options of task and model in a training; None where a checkpoint is loaded.
     _trained_options: Optional[Dict[str, Any]] = None
@@ -35,8 +36,8 @@ class EngineTranslationTask(DecodingTask):
         """Builds the model and, with ``--eval-bleu``, the generator for validation.
 
         Raises:
-            ValueError: the model is of another family, an option is unknown or has no effect, or
-                targets are padded on the left.
+            ValueError: the model belongs to another family, an option is unknown or has no effect,
+                or targets are padded on the left, which the families do not support.
         """
         if isinstance(cfg, str):
             raise ValueError(f"model: {cfg} is a name alone; write model: {{_name: {cfg}}}")
@@ -52,7 +53,8 @@ class EngineTranslationTask(DecodingTask):
             self.language = language_tokens(cfg, languages, self.src_dict, self.tgt_dict)
         if self.record.model and self.cfg.left_pad_target:
             raise ValueError(
-                f"--left-pad-target: {self.record.model} needs targets padded on the right"
+                f"--left-pad-target: {self.record.model} needs targets padded on the right; leave"
+                " the option out"
             )
         self._building_model = True
         try:
@@ -70,7 +72,8 @@ class EngineTranslationTask(DecodingTask):
         """Builds the criterion.
 
         Raises:
-            ValueError: the family is not trained with it, or an option has no effect.
+            ValueError: the model's family is not trained with this criterion, or an option has no
+                effect.
         """
         declared = CRITERION_DATACLASS_REGISTRY.get(cfg._name)
         if self._trained_options is not None and declared is not None:
@@ -84,11 +87,11 @@ class EngineTranslationTask(DecodingTask):
         return super().build_criterion(cfg)
 
     def _note_origin(self, cfg: Any, from_checkpoint: bool) -> None:
-        """Checks the options if a training begins. Those of a loaded checkpoint pass: whoever
-        decodes it did not choose them.
+        """Notes whether the options come from a training's command or a loaded checkpoint, and
+        checks them in the first case; a user who decodes a checkpoint did not choose its options.
 
         Raises:
-            ValueError: an option of a training has no effect.
+            ValueError: an option of the training has no effect.
         """
         # ``fairseq-generate`` holds a checkpoint's path beside the task's options.
         # ``fairseq-validate`` and fairseq's ``from_pretrained`` take the options from the
@@ -112,11 +115,14 @@ class EngineTranslationTask(DecodingTask):
                 require_tokenizer(self.cfg.eval_bleu_tokenizer)
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
-        """Adds to a batch what the family's criterion reads (slots, a graph); here nothing.
+        """Returns the batch with what the family's criterion needs besides fairseq's entries (e.g.
+        targets in slots, or the size of a graph); this base class adds nothing.
 
         Args:
-            update: the trainer's count, as the count stored in a loaded checkpoint is that of an
-                earlier training; None in validation, where nothing is drawn.
+            sample: the batch from fairseq's data set.
+            update: the number of updates that the trainer has made, since a model loaded from a
+                checkpoint holds the number of an earlier training; None in validation, where
+                nothing is drawn at random.
         """
         return sample
 
@@ -140,7 +146,8 @@ class EngineTranslationTask(DecodingTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any
     ) -> None:
-        """Loads a split; with ``--distilled-data`` the training split has both sets of targets."""
+        """Loads a split of the data; with ``--distilled-data`` the training split holds the raw and
+        the distilled targets."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         if self.language is not None:
             self.language.mark_sources(self.datasets[split])
@@ -152,10 +159,11 @@ class EngineTranslationTask(DecodingTask):
     def get_batch_iterator(
         self, dataset: Any, *args: Any, num_workers: int = 0, **kwargs: Any
     ) -> Any:
-        """fairseq's iterator; outside training, without its default of one worker process.
+        """fairseq's iterator over batches; outside training it loads data in this process instead
+        of the one worker process that is fairseq's default.
 
         Passing a sentence between processes takes longer than translating it. A larger number of
-        workers is somebody's choice and stays.
+        workers was chosen by the user and is kept.
         """
         workers = 0 if num_workers == 1 and self._trained_options is None else num_workers
         return super().get_batch_iterator(dataset, *args, num_workers=workers, **kwargs)
@@ -163,13 +171,14 @@ class EngineTranslationTask(DecodingTask):
     def reduce_metrics(
         self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion
     ) -> None:
-        """fairseq's metrics with our BLEU: fairseq's own raises KeyError 'bleu' if all translations
-        are empty, as they may be in an early validation."""
+        """Logs fairseq's metrics with BLEU by :func:`log_bleu`: fairseq's own raises KeyError
+        'bleu' if all translations are empty, as they may be in an early validation."""
         super(TranslationTask, self).reduce_metrics(logging_outputs, criterion)
         log_bleu(logging_outputs, "_bleu", "bleu")
 
     def _inference_with_bleu(self, generator: Any, sample: Dict[str, Any], model: Any) -> Any:
-        """BLEU with ``--eval-bleu-tokenizer``; fairseq itself offers 13a or none."""
+        """The BLEU of a batch with the tokeniser of ``--eval-bleu-tokenizer``; fairseq itself
+        offers sacreBLEU's 13a or none."""
         if not self.cfg.eval_bleu_tokenizer:
             return super()._inference_with_bleu(generator, sample, model)
         import sacrebleu
@@ -201,7 +210,8 @@ class EngineTranslationTask(DecodingTask):
     def bleu_statistics(
         self, generator: Any, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
     ) -> Dict[str, float]:
-        """Counts for the BLEU of one batch, summable over batches and workers."""
+        """The counts that BLEU is computed from, of one batch; they can be summed over batches and
+        workers. Keys begin with ``prefix``."""
         bleu = self._inference_with_bleu(generator, sample, model)
         logging_output = {f"{prefix}_sys_len": bleu.sys_len, f"{prefix}_ref_len": bleu.ref_len}
         for order in range(EVAL_BLEU_ORDER):
@@ -211,8 +221,8 @@ class EngineTranslationTask(DecodingTask):
 
 
 def require_tokenizer(name: str) -> None:
-    """Raises ValueError, before the training begins, if sacreBLEU lacks a tokenizer or its package
-    is not installed."""
+    """Raises ValueError if sacreBLEU has no tokeniser of this name or its package is not installed;
+    called before the training begins."""
     from sacrebleu.metrics.bleu import BLEU
 
     if name not in BLEU.TOKENIZERS:
@@ -228,10 +238,11 @@ def require_tokenizer(name: str) -> None:
 
 
 def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:
-    """Logs the BLEU whose counts :meth:`EngineTranslationTask.bleu_statistics` gathered under
-    ``prefix``, if it gathered any.
+    """Logs BLEU as the metric ``name``, from the counts that
+    :meth:`EngineTranslationTask.bleu_statistics` stored under ``prefix``; logs nothing if there are
+    none.
 
-    It is 0 where all translations are empty.
+    BLEU is 0 where all translations are empty.
     """
     if not any(f"{prefix}_ref_len" in log for log in logging_outputs):
         return

@@ -43,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Averages and writes.
+    """Averages the chosen checkpoints and writes the average to ``--output``.
 
     Raises:
         ValueError: options or checkpoints that do not fit together.
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     from ..loading.averaging import average, best_checkpoints, last_checkpoints
 
     if (options.inputs is None) == (options.folder is None):
-        raise ValueError("--last and --best need --folder; --inputs excludes it")
+        raise ValueError("--last and --best need --folder; with --inputs leave --folder out")
     if options.inputs is not None:
         paths = options.inputs
     elif options.last is not None:

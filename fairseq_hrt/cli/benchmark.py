@@ -118,7 +118,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_protocol(protocol: "argparse._ArgumentGroup") -> None:
-    """The options that say how quality and speed are measured."""
+    """Adds the options that determine how quality and speed are measured."""
     add_numbers(
         protocol,
         ("--repeats", 5, "repeats of the speed test"),
@@ -171,7 +171,7 @@ def run(options: argparse.Namespace) -> None:
     """Loads the systems, compares them and writes the results.
 
     Raises:
-        ValueError: systems, options and files that do not fit each other.
+        ValueError: systems, options and files do not fit each other.
     """
     from ..evaluation import comet, quality
     from ..evaluation.comparison import compare, source_texts, target_texts
@@ -225,7 +225,8 @@ def show(
     systems: "Sequence[System]",
     options: argparse.Namespace,
 ) -> None:
-    """Prints tables and examples, and writes them into ``--out``."""
+    """Prints the table and the examples, and writes them and all results into the folder ``--out``,
+    if one is given."""
     from ..evaluation import step_colours
     from ..evaluation.length import draw_by_length, markdown_by_length
     from ..evaluation.report import markdown
@@ -249,10 +250,10 @@ def show(
 
 
 def systems_to_compare(options: argparse.Namespace) -> "List[SystemSpec]":
-    """The systems that ``--system`` and ``--systems`` name.
+    """The descriptions of the systems in ``--system`` and ``--systems``.
 
     Raises:
-        ValueError: none is named, or one is not described correctly.
+        ValueError: no system is given, or one is not described correctly.
     """
     from ..evaluation.systems import parse_system, read_systems
 
@@ -265,7 +266,7 @@ def systems_to_compare(options: argparse.Namespace) -> "List[SystemSpec]":
 
 
 def settings_of(options: argparse.Namespace) -> "Settings":
-    """The settings of the measurement.
+    """The settings of the comparison, from the command's options.
 
     Raises:
         ValueError: a number is less than 1.
@@ -284,7 +285,8 @@ def settings_of(options: argparse.Namespace) -> "Settings":
 
 
 def load_systems(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> "List[System]":
-    """Loads the systems, with the threads and cores that they are to be measured with."""
+    """Loads the systems, after setting the number of threads (``--threads``) and the cores
+    (``--pin``) for the measurement."""
     import torch
 
     from ..evaluation.systems import load_system
@@ -302,7 +304,8 @@ def load_systems(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> 
 def add_footprints(
     comparison: "Comparison", systems: "Sequence[System]", options: argparse.Namespace
 ) -> None:
-    """Loads each system again, in a process of its own, to measure loading time and memory."""
+    """Measures each system's loading time and memory, by loading it again in a process of its own,
+    and stores them in the comparison's results."""
     from ..evaluation.footprint import measure_footprint
 
     largest = max(comparison.settings.batch_sizes)
@@ -317,14 +320,17 @@ def add_footprints(
 def read_raw_text(
     options: argparse.Namespace, recipe: Optional[TextRecipe] = None
 ) -> "Optional[RawText]":
-    """The raw source lines with their preparation; None without ``--sources``.
+    """The raw source lines of ``--sources`` with their text preparation (tokeniser and subwords);
+    None without ``--sources``.
 
     Args:
-        options: of the command line.
-        recipe: of a bundle; taken unless the options tell another.
+        options: the options of the command line.
+        recipe: the text preparation of a bundle, used unless the options name another; None: it is
+            found out from the data.
 
     Raises:
-        ValueError: codes are given without ``--sources``; a language or the preparation is unknown.
+        ValueError: a preparation is given without ``--sources``, or the languages or the
+            preparation cannot be found out.
     """
     from fairseq.data.data_utils import infer_language_pair
 
@@ -337,7 +343,8 @@ def read_raw_text(
     if options.sources is None:
         if told:
             raise ValueError(
-                f"{', '.join(told)}: the preparation of raw lines; give --sources, or leave it out"
+                f"{', '.join(told)}: this prepares raw source lines, and none are given; give"
+                " --sources, or leave it out"
             )
         return None
     data = options.data.split(os.pathsep)[0]
@@ -346,8 +353,8 @@ def read_raw_text(
         languages = infer_language_pair(data)
     if None in languages:
         raise ValueError(
-            f"{options.data}: its files do not tell the languages; give --source-lang and"
-            " --target-lang"
+            f"{options.data}: the names of its files do not tell the languages; give --source-lang"
+            " and --target-lang"
         )
     if recipe is None or told:
         recipe, _ = find_recipe(Path(data), languages, **given)
@@ -355,17 +362,20 @@ def read_raw_text(
 
 
 def pin(threads: int) -> None:
-    """Keeps this process, and the threads it starts from now on, on the first ``threads`` cores
-    that it may use.
+    """Restricts this process, and the threads that it starts from now on, to the first ``threads``
+    of the cores that it may use.
 
     Raises:
-        ValueError: the system cannot do this, or there are fewer cores.
+        ValueError: the operating system does not support this, or there are fewer cores.
     """
     if not hasattr(os, "sched_setaffinity"):
         raise ValueError("--pin: this system does not let a process choose its cores; leave it out")
     cores = sorted(os.sched_getaffinity(0))
     if threads > len(cores):
-        raise ValueError(f"--pin with --threads {threads}: this process may use {len(cores)} cores")
+        raise ValueError(
+            f"--pin with --threads {threads}: this process may use {len(cores)} cores;"
+            " lower --threads"
+        )
     os.sched_setaffinity(0, cores[:threads])
 
 

@@ -1,5 +1,5 @@
-"""Refuses files that are not UTF-8 text, whose translation would be nonsense. Standard library
-only."""
+"""Recognises files that are not UTF-8 text, whose translation would be nonsense, and refuses them.
+Imports only the standard library."""
 
 import codecs
 import re
@@ -40,15 +40,15 @@ FEW = 20
 
 
 def require_text(path: Path) -> None:
-    """Refuses a file that is not UTF-8 text. Pipes and devices can be read only once and are not
-    checked.
+    """Raises an error for a file that is not UTF-8 text. Pipes and devices are not checked, since
+    they can be read only once.
 
     The whole file is read: a long run should not fail at its last line.
 
     Raises:
         ValueError: the file is not text, or a line is not UTF-8; the message names its likely type,
             or the line.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     if is_stream(path):
         return
@@ -65,12 +65,12 @@ def require_text(path: Path) -> None:
 
 
 def text_lines(lines: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Yields the lines unchanged once they are checked. Stray zero bytes and other control
-    characters pass.
+    """Yields the lines of an input unchanged, each after a check that it is text. A few zero bytes
+    or other control characters are allowed.
 
     Args:
-        lines: of an input.
-        name: of the input, for the message.
+        lines: the undecoded lines.
+        name: the input's name, for the message.
 
     Raises:
         ValueError: the first line is binary data, or a line is not UTF-8.
@@ -83,8 +83,8 @@ def text_lines(lines: Iterator[bytes], name: str) -> Iterator[bytes]:
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{name}, line {number} is not UTF-8 (byte 0x{line[error.start]:02x}): convert the"
-                " text first, e.g. iconv -f WINDOWS-1252 -t UTF-8; damaged bytes of UTF-8 are left"
-                " out by iconv -c -f UTF-8 -t UTF-8"
+                " text first, e.g. iconv -f WINDOWS-1252 -t UTF-8; to drop damaged bytes of UTF-8:"
+                " iconv -c -f UTF-8 -t UTF-8"
             ) from None
         yield line
 
@@ -97,7 +97,8 @@ def _refuse(content: bytes, name: str) -> None:
 
 
 def _kind(content: bytes) -> Optional[Tuple[str, str]]:
-    """(what bytes look like, what to do) if they are not text; else None."""
+    """(what the bytes look like, what the user should do) if they are not text; None if they
+    are."""
     if content.startswith(b"PK\x03\x04"):
         names = [what for sign, what in _IN_ZIP if sign in content]
         if b"application/vnd.oasis.opendocument" in content[:200]:
@@ -123,7 +124,7 @@ def _kind(content: bytes) -> Optional[Tuple[str, str]]:
 
 
 def _may_be_utf8(content: bytes) -> bool:
-    """Whether bytes begin a text in UTF-8; their end may be within a character."""
+    """Whether bytes are the beginning of a UTF-8 text; the last character may be cut off."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(content)
     except UnicodeDecodeError:

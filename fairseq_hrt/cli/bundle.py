@@ -78,7 +78,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def add_examples_argument(parser: argparse.ArgumentParser, default: str) -> None:
-    """``--examples``; ``default`` names, in its help, the sentences taken without it."""
+    """Adds ``--examples``; ``default`` names, in the option's help, the sentences that are taken if
+    it is not given."""
     parser.add_argument(
         "--examples",
         type=Path,
@@ -93,8 +94,8 @@ def add_examples_argument(parser: argparse.ArgumentParser, default: str) -> None
 def add_runtime_arguments(
     parser: argparse.ArgumentParser, compared: str
 ) -> argparse._ArgumentGroup:
-    """``--runtime`` and ``--runtime-lines``; ``compared`` names, in the help, the lines that both
-    engines translate by default."""
+    """Adds ``--runtime`` and ``--runtime-lines`` in a group, which is returned; ``compared`` names,
+    in the help, the lines that both engines translate by default."""
     group = parser.add_argument_group("native engine")
     group.add_argument(
         "--runtime",
@@ -111,10 +112,10 @@ def add_runtime_arguments(
 
 
 def run(options: argparse.Namespace) -> None:
-    """Packs the bundle and prints what is in it.
+    """Packs the bundle and prints its languages, task and text preparation.
 
     Raises:
-        ValueError: options and files that do not fit each other.
+        ValueError: options and files do not fit each other.
         OSError: a file cannot be read or written.
     """
     if options.runtime is None and (options.shortlist or options.runtime_lines):
@@ -154,11 +155,12 @@ def run(options: argparse.Namespace) -> None:
 
 
 def add_examples(bundle: Bundle, options: argparse.Namespace) -> None:
-    """Adds example sentences.
+    """Adds example sentences to the bundle: those of ``--examples``, else some of the validation
+    set.
 
     Raises:
-        ValueError: there are too many, or one is too long.
-        OSError: their file cannot be read.
+        ValueError: there are too many sentences, or one is too long.
+        OSError: the file cannot be read.
     """
     from ..export.examples import example_sentences
 
@@ -172,8 +174,8 @@ def read_examples(path: Path) -> List[str]:
     """The sentences of a file, without empty lines.
 
     Raises:
-        ValueError: there are too many, or one is too long.
-        OSError: it cannot be read.
+        ValueError: there are too many sentences, or one is too long.
+        OSError: the file cannot be read.
     """
     from ..native.bundles.description import checked_examples
 
@@ -185,7 +187,7 @@ def read_lines(path: Path) -> List[str]:
     """The lines of a text file.
 
     Raises:
-        ValueError: it is not text in UTF-8.
+        ValueError: the file is not text in UTF-8.
         OSError: it cannot be read.
     """
     with input_lines(path) as lines:

@@ -1,6 +1,7 @@
 """Runs a Python module in a child process that ends with its parent, even if that is killed.
 
-A child that outlived its parent would write into folders that the next run cleans up and fills.
+A child that outlived its parent would still write into folders that the next run deletes and fills
+again.
 """
 
 import os
@@ -21,14 +22,14 @@ _POSIX = hasattr(os, "killpg")
 
 
 def run_module(module: str, arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    """Like ``python -m module arguments``, with no input, and modules found where this process
-    finds them.
+    """Runs ``python -m module arguments`` to its end, with an empty standard input and with this
+    process's ``sys.path``.
 
-    An exception here, such as Ctrl-C, kills the child; on POSIX systems also what the child has
-    started.
+    An exception in this process while it waits, such as Ctrl-C, kills the child, and on POSIX
+    systems also the processes that the child has started.
 
     Returns:
-        Exit status and output, once it has ended.
+        The child's exit status, standard output and standard error.
     """
     # Python ignores entries that are not strings.
     path: List[str] = [entry for entry in sys.path if isinstance(entry, str)]
@@ -61,7 +62,8 @@ def _kill(child: "subprocess.Popen[str]") -> None:
 
 
 def run_in_child() -> None:
-    """The child's program: watches its parent and runs the module that the command line names."""
+    """The program that the child process runs: watches for the end of the parent, and runs the
+    module named by the command line."""
     watched = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -1,4 +1,5 @@
-"""What the verbs share: options, logging, errors."""
+"""What the verbs of ``fairseq-hrt`` have in common: shared options, logging, and errors of one
+line."""
 
 import argparse
 import logging
@@ -31,13 +32,15 @@ def command(
     progress: bool = True,
     intermixed: bool = False,
 ) -> Callable[..., None]:
-    """Makes a verb's ``main``, a function of its arguments (default: the command line). Errors in
-    options and files become one line and exit status 2.
+    """Makes a verb's ``main``, which takes the command's arguments (default: those of the process).
+    It prints an error in options or files as one line and ends with exit status 2.
 
     Args:
-        run: does the verb's work.
-        progress: log steps with their time; otherwise only warnings.
-        intermixed: files may stand behind options.
+        build_parser: makes the parser of the verb's options.
+        run: does the verb's work with the parsed options.
+        progress: True logs the verb's steps with the time of day; otherwise only warnings are
+            logged.
+        intermixed: True allows file arguments behind options as well as before them.
     """
 
     def main(arguments: Optional[Sequence[str]] = None) -> None:
@@ -63,8 +66,8 @@ def command(
 
 
 def add_data_arguments(parser: argparse._ActionsContainer, subset: str) -> None:
-    """The options that choose binarised data, named as fairseq names them; ``subset`` is the
-    default."""
+    """Adds the options that choose binarised data, under the names they have in fairseq; ``subset``
+    is the default of ``--gen-subset``."""
     parser.add_argument("data", help="folder written by fairseq-preprocess")
     parser.add_argument(
         "--gen-subset", default=subset, help="subset of the data (default: %(default)s)"
@@ -73,7 +76,7 @@ def add_data_arguments(parser: argparse._ActionsContainer, subset: str) -> None:
 
 
 def add_language_arguments(parser: argparse._ActionsContainer) -> None:
-    """The options that name the two languages."""
+    """Adds the options that name the two languages."""
     parser.add_argument(
         "-s", "--source-lang", help="source language (default: from the names of the files)"
     )
@@ -81,7 +84,7 @@ def add_language_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def add_reference_arguments(parser: argparse._ActionsContainer) -> None:
-    """The options that name the reference translations."""
+    """Adds the options that name the reference translations."""
     parser.add_argument(
         "--references",
         type=Path,
@@ -99,8 +102,8 @@ def add_reference_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def add_text_arguments(parser: argparse._ActionsContainer, found: str) -> None:
-    """The options that tell how the training text was prepared; ``found`` tells, in their help,
-    where it is found out without them."""
+    """Adds the options that state how the training text was prepared; ``found`` states, in their
+    help, where this is found out if they are not given."""
     parser.add_argument(
         "--tokenizer",
         type=_tokenizer,
@@ -119,7 +122,8 @@ def add_text_arguments(parser: argparse._ActionsContainer, found: str) -> None:
 
 
 def _tokenizer(text: str) -> str:
-    """Refuses a tokeniser that does not exist, before anything is loaded."""
+    """Returns the name of a tokeniser; ArgumentTypeError if it does not exist, before anything is
+    loaded."""
     try:
         Tokenization.parse(text, ("zh", "ja"))
     except ValueError as error:
@@ -132,7 +136,7 @@ def _is_bundle(path: Path) -> bool:
 
 
 def recipe_of_bundle(specs: "Sequence[SystemSpec]") -> Optional[TextRecipe]:
-    """The text preparation of the first bundle among systems; None if there is none."""
+    """The text preparation of the first of the systems that is a bundle; None if none is."""
     from ..native.bundles.bundle import load_bundle
 
     folders = [path for path in (Path(spec.path) for spec in specs) if _is_bundle(path)]
@@ -140,8 +144,8 @@ def recipe_of_bundle(specs: "Sequence[SystemSpec]") -> Optional[TextRecipe]:
 
 
 def add_numbers(parser: argparse._ActionsContainer, *options: Tuple[str, Any, str]) -> None:
-    """Options that take a number: (flag, default, help). The default gives the type; None: an
-    optional integer."""
+    """Adds options that take a number, each given as (flag, default, help). The number has the type
+    of the default; with the default None it is an integer that may be left out."""
     for flag, default, text in options:
         kind, told = (int, "") if default is None else (type(default), " (default: %(default)s)")
         metavar = "N" if kind is int else "X"
@@ -151,7 +155,8 @@ def add_numbers(parser: argparse._ActionsContainer, *options: Tuple[str, Any, st
 def add_system_argument(
     parser: argparse._ActionsContainer, text: str = "as for fairseq-hrt benchmark", **more: Any
 ) -> None:
-    """``--system``; ``more`` goes to argparse: ``action="append"``, ``required=True``."""
+    """Adds ``--system`` with the help ``text``; ``more`` are further arguments of ``add_argument``,
+    e.g. ``action="append"`` or ``required=True``."""
     metavar = "name=...,path=...,OPTION=..."
     parser.add_argument("--system", metavar=metavar, help=text, **more)
 
@@ -159,14 +164,15 @@ def add_system_argument(
 def add_out_argument(
     parser: argparse._ActionsContainer, what: str, *, required: bool = False
 ) -> None:
-    """``--out``, the folder for results, made if it is missing."""
+    """Adds ``--out``, the folder for results, which is made if it is missing; ``what`` names the
+    results in its help."""
     parser.add_argument(
         "--out", type=Path, required=required, metavar="FOLDER", help=f"folder for {what}"
     )
 
 
 def add_new_folder_argument(parser: argparse._ActionsContainer) -> None:
-    """``--output``, a new folder."""
+    """Adds ``--output``, a folder that must not exist yet."""
     parser.add_argument(
         "--output",
         required=True,
@@ -177,13 +183,15 @@ def add_new_folder_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def language_arguments(source: Optional[str], target: Optional[str]) -> List[str]:
-    """Languages as arguments of ``fairseq-generate``; it infers missing ones from file names."""
+    """The two languages as arguments of ``fairseq-generate``. One that is None is left out: fairseq
+    infers it from the names of the files."""
     chosen = (("--source-lang", source), ("--target-lang", target))
     return [argument for flag, language in chosen if language for argument in (flag, language)]
 
 
 def data_arguments(options: argparse.Namespace) -> List[str]:
-    """The arguments of ``fairseq-generate`` that choose data, or a bundle for its dictionaries."""
+    """The arguments of ``fairseq-generate`` that choose the data; a bundle in the place of the data
+    provides its dictionaries and languages."""
     bundle = given_bundle(options)
     languages = (options.source_lang, options.target_lang)
     if bundle is not None:
@@ -192,27 +200,28 @@ def data_arguments(options: argparse.Namespace) -> List[str]:
 
 
 def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
-    """The bundle, if one is given in the place of the data.
+    """The bundle, if one is given in the place of the data folder; else None.
 
     Raises:
-        ValueError: its path contains fairseq's path separator.
+        ValueError: the bundle's path contains fairseq's path separator.
     """
     folder = Path(options.data)
     if not (folder / "bundle.json").is_file():
         return None
     if os.pathsep in options.data:
         raise ValueError(
-            f"{folder} contains {os.pathsep!r}, which fairseq reads as a path separator; give the"
-            " bundle by a link without it"
+            f"{folder} contains {os.pathsep!r}, which fairseq reads as a path separator; rename the"
+            " bundle, or give a link whose path is without it"
         )
     return load_bundle(folder)
 
 
 def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
-    """The systems named by ``--system``, else the bundle itself.
+    """The systems that ``--system`` describes; without it, the bundle that is given in the place of
+    the data.
 
     Raises:
-        ValueError: there is neither, or two share a name.
+        ValueError: there is neither, or two systems share a name.
     """
     from ..evaluation.systems import SystemSpec, parse_system
 
@@ -228,16 +237,19 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
         ]
     if not specs:
         raise ValueError(
-            "--system is needed: name=...,path=... (only a bundle, given in the place of the data,"
-            " is its own system)"
+            "no system is given; add --system name=...,path=... (or give a bundle in the place of"
+            " the data, which is then the system)"
         )
     if len({spec.name for spec in specs}) < len(specs):
-        raise ValueError(f"systems need distinct names, these are {[spec.name for spec in specs]}")
+        raise ValueError(
+            f"two systems share a name: {[spec.name for spec in specs]}; give each its own"
+        )
     return specs
 
 
 def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--sentence``, one of the data, and ``--text``, the user's own."""
+    """Adds ``--sentence``, which chooses a sentence of the data by its number, and ``--text``,
+    which gives another."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--sentence",
@@ -257,10 +269,12 @@ def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given_text(options: argparse.Namespace) -> Optional[str]:
-    """The sentence of ``--text`` in the model's words; None without it.
+    """The sentence of ``--text`` in the model's words (tokenised, in subwords), separated by
+    spaces; None without ``--text``.
 
     Raises:
-        ValueError: it has no words, or is missing although a bundle has no sentences.
+        ValueError: ``--text`` has no words, or is missing although the data are a bundle, which
+            holds no sentences.
     """
     text, bundle = _standard_line() if options.text == "-" else options.text, given_bundle(options)
     if bundle is not None:
@@ -270,7 +284,7 @@ def given_text(options: argparse.Namespace) -> Optional[str]:
             )
         text = " ".join(TextPipeline(bundle.recipe).words(text))
     if text is not None and not text.strip():
-        raise ValueError("--text has no words")
+        raise ValueError("--text has no words; give a sentence")
     return text
 
 

@@ -30,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints the script.
+    """Prints the completion script for the shell that is named.
 
     Raises:
         ValueError: shtab is not installed.
@@ -43,7 +43,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def whole_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line, with every verb's options."""
+    """The parser of the whole command line, with the options of every verb filled in, as shtab
+    needs it."""
     from .main import build_parser as build
     from .main import module_of
 

@@ -74,7 +74,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[int, int]:
-    """(number of shards, this one), from the options or from what torchrun or SLURM set."""
+    """(number of shards, number of this process's shard from 0), from the options, else from the
+    environment variables of torchrun or SLURM."""
     for count, number in (("WORLD_SIZE", "RANK"), ("SLURM_NTASKS", "SLURM_PROCID")):
         if options.num_shards is None and count in environment and number in environment:
             return int(environment[count]), int(environment[number])
@@ -82,7 +83,8 @@ def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[
 
 
 def gpu_of(environment: Dict[str, str], count: int) -> Optional[int]:
-    """The GPU, of ``count``, for this one of several processes on a machine; None: the current."""
+    """The number of the GPU, of ``count``, that this process should use, as torchrun or SLURM
+    number the processes of a machine; None if they do not: PyTorch's current GPU."""
     for name in ("LOCAL_RANK", "SLURM_LOCALID"):
         if name in environment and count:
             return int(environment[name]) % count
@@ -90,10 +92,11 @@ def gpu_of(environment: Dict[str, str], count: int) -> Optional[int]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Translates this shard, and merges if it is the last one.
+    """Translates this process's shard; if all other shards are complete, also merges them and
+    binarises the result.
 
     Raises:
-        ValueError: options and files that do not fit each other.
+        ValueError: options and files do not fit each other.
     """
     import torch
 
@@ -184,8 +187,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:
-    """The binarised files of a subset in both languages, with all parts (train, train1, …), and the
-    dictionaries."""
+    """The binarised files of a subset in both languages, of all its parts (train, train1, …), and
+    the dictionaries, in the folders of ``data``."""
     pair = "|".join(
         re.escape(f"{first}-{second}") for first, second in (languages, tuple(languages)[::-1])
     )
@@ -202,9 +205,10 @@ def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:
 
 
 def other_sets(folder: Path, languages: Sequence[str]) -> Dict[str, Path]:
-    """The files of validation and test sets, by their names in the direction ``languages``:
-    ``valid.de-en.de.bin``. Like fairseq, takes the other direction's file (``valid.en-de.de.bin``)
-    where there is none. Of several folders fairseq reads these sets from the first, ``folder``."""
+    """The files of the validation and test sets in ``folder``, by their names for the direction
+    ``languages``, e.g. ``valid.de-en.de.bin``. Where a file is missing, that of the other direction
+    (``valid.en-de.de.bin``) is taken, as fairseq does. Of several data folders, fairseq reads these
+    sets from the first only."""
     forward, backward = ("-".join(pair) for pair in (languages, languages[::-1]))
     found = {}
     for pair in (backward, forward):
@@ -217,10 +221,11 @@ def other_sets(folder: Path, languages: Sequence[str]) -> Dict[str, Path]:
 
 
 def require_preprocess() -> None:
-    """Checks before the work begins that its result can be binarised.
+    """Checks that fairseq's module for binarising is installed, before the work begins whose result
+    needs it.
 
     Raises:
-        ValueError: fairseq's own commands are not installed.
+        ValueError: it is not installed.
     """
     try:
         found = importlib.util.find_spec(PREPROCESS) is not None
@@ -228,14 +233,15 @@ def require_preprocess() -> None:
         found = False
     if not found:
         raise ValueError(
-            f"{PREPROCESS} is not found, which binarises the result: pip install --no-deps"
-            " fairseq==0.12.2"
+            f"{PREPROCESS} is not installed, which has to binarise the result: pip install"
+            " --no-deps fairseq==0.12.2"
         )
 
 
 def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) -> None:
-    """Writes ``data-bin`` with the dictionaries, validation and test sets of ``data``, so that a
-    student trains on it alone; it appears when it is complete.
+    """Binarises the translations into ``folder/data-bin``, with the dictionaries, validation and
+    test sets of ``data``, so that a student needs no other data. The folder appears when it is
+    complete.
 
     Raises:
         ValueError: fairseq-preprocess fails.

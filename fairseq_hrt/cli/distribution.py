@@ -1,5 +1,5 @@
-"""What pip has installed of this package, and how to install what is missing. Standard library
-only."""
+"""Which distribution of this package pip has installed, and how to install what is missing. Imports
+only the standard library."""
 
 import os
 import shlex
@@ -20,12 +20,13 @@ def version_of(distribution: str) -> Optional[str]:
 
 
 def only_translates() -> bool:
-    """Whether this is the installation for machines that only translate."""
+    """Whether only the smaller distribution is installed, which translates and does not train."""
     return version_of(TRANSLATION_ONLY) is not None and version_of(PLUGIN) is None
 
 
 def install_command(extra: str) -> str:
-    """The pip command that installs the packages of an extra, such as ``serve``."""
+    """The pip command that installs the packages of one of this package's extras (optional
+    dependencies), such as ``serve``."""
     found: List[str] = []
     for name in (PLUGIN, TRANSLATION_ONLY):
         if version_of(name) is not None:
@@ -39,11 +40,12 @@ def install_command(extra: str) -> str:
 
 
 def not_installed(module: Optional[str], command: str) -> str:
-    """A message of one line: what a command lacks, and the fix.
+    """An error message of one line that names what a command lacks, and the fix.
 
     Args:
-        module: the missing one; None: a module that an installation for translating does not have.
-        command: that needs it.
+        module: the missing module; None if it is some module that the smaller distribution leaves
+            out.
+        command: the command that needs it.
     """
     missing = (module or "a module").partition(".")[0]
     if not only_translates():

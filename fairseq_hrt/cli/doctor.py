@@ -54,7 +54,7 @@ OPTIONAL = (
 
 
 class Problem(NamedTuple):
-    """Something wrong, and what to do about it."""
+    """A fault of the installation, and what the user should do about it."""
 
     what: str
     fix: str
@@ -62,13 +62,18 @@ class Problem(NamedTuple):
 
 @dataclass
 class Report:
-    """Sections of lines, and the problems that were found."""
+    """The report on an installation.
+
+    Attributes:
+        sections: lines by the title of their section.
+        problems: the faults that were found.
+    """
 
     sections: Dict[str, List[str]] = field(default_factory=dict)
     problems: List[Problem] = field(default_factory=list)
 
     def add(self, what: str, fix: str) -> None:
-        """Adds a problem."""
+        """Adds a problem: what is wrong, and what the user should do about it."""
         self.problems.append(Problem(what, fix))
 
     def __str__(self) -> str:
@@ -96,7 +101,8 @@ def user_dir() -> str:
 
 
 def examine() -> Report:
-    """Examines this installation; if it can train, imports fairseq and every family."""
+    """Examines this installation and returns the report. If the installation can train, this
+    imports fairseq and every family."""
     report = Report()
     if only_translates():
         report.sections["Installation"] = [
@@ -162,13 +168,13 @@ def _versions(report: Report, needed: Iterable[str]) -> List[str]:
 
 
 def _wanted(distribution: str) -> str:
-    """The releases of a distribution, as in setup.py: ``>=2.6``."""
+    """The releases of a distribution that work, as setup.py states them for pip, e.g. ``>=2.6``."""
     lowest = NEEDED[distribution]
     return f"=={lowest}.*" if distribution in SERIES else f">={lowest}"
 
 
 def _optional() -> List[str]:
-    """What each optional part is for, and whether it is there."""
+    """A line for each optional package: what it is for, and whether it is installed."""
     lines = []
     for module, purpose, extra in OPTIONAL:
         if module in OF_THE_PLUGIN and only_translates():
@@ -190,7 +196,8 @@ def _check_distributions(report: Report) -> None:
 
 
 def _check_kernel(report: Report) -> None:
-    """Without PyTorch only the native engine can translate."""
+    """Adds a problem if the native engine's library does not load: without PyTorch nothing else can
+    translate."""
     try:
         runtime.load_library()
     except runtime.LibraryUnavailable as error:
@@ -234,7 +241,8 @@ def _check_rooms(report: Report) -> None:
 
 
 def _import_what_is_repaired(report: Report) -> None:
-    """Imports every module that has a repair: repairs are made, or fail, at import."""
+    """Imports every module of fairseq that has a repair, since repairs are applied, and fail, at
+    import."""
     for module in sorted({module for status in statuses() for module in status.repair.modules}):
         try:
             importlib.import_module(module)
@@ -311,7 +319,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Prints the report; returns the exit status."""
+    """Prints the report; returns the exit status, 1 if there is a problem."""
     parser = build_parser()
     options = parser.parse_args(arguments)
     with Doing("looking at this installation"):

@@ -51,24 +51,25 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional[Path]]:
-    """(checkpoint, fairseq's arguments for its dictionaries, file of subword codes).
+    """What the command line names to convert: (checkpoint, fairseq's arguments for its
+    dictionaries, file of subword codes or None).
 
     Raises:
-        ValueError: a checkpoint without its dictionaries, or a bundle of several models.
+        ValueError: a checkpoint is given without its dictionaries, or a bundle of several models.
     """
     if options.model.is_dir():
         bundle = load_bundle(options.model)
         if len(bundle.paths) > 1:
             raise ValueError(
                 f"{options.model} is an ensemble of {len(bundle.paths)} models; CTranslate2 decodes"
-                " one: export each"
+                " with a single one: export the checkpoint of each"
             )
         languages = language_arguments(bundle.source_lang, bundle.target_lang)
         return bundle.paths[0], [str(bundle.folder), *languages], bundle.recipe.codes
     if options.data is None:
         raise ValueError(
-            f"{options.model} is not a folder of a bundle; for a checkpoint give --data, the folder"
-            " of its dictionaries"
+            f"{options.model} is not the folder of a bundle; if it is a checkpoint, give --data,"
+            " the folder of its dictionaries"
         )
     return (
         options.model,
@@ -78,10 +79,11 @@ def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional
 
 
 def run(options: argparse.Namespace) -> None:
-    """Loads the model, converts it, and prints what came out.
+    """Loads the model, converts it, and prints the result's size and how much its log-probabilities
+    differ from fairseq's.
 
     Raises:
-        ValueError: it does not convert.
+        ValueError: the model cannot be converted.
     """
     import torch
     from fairseq import tasks

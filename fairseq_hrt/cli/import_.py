@@ -47,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Makes the bundle.
+    """Makes the bundle and prints its folder, languages and task.
 
     Raises:
         ValueError: the source cannot be imported, or options contradict each other.

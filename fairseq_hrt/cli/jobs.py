@@ -1,4 +1,4 @@
-"""Which input of ``fairseq-hrt translate`` goes to which output."""
+"""Decides which output file of ``fairseq-hrt translate`` belongs to which input file."""
 
 import os
 import shlex
@@ -13,14 +13,15 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Job(NamedTuple):
-    """One input and its output; None: standard input, standard output."""
+    """One input and its output. None as ``source`` is the standard input, as ``target`` the
+    standard output."""
 
     source: Optional[Path]
     target: Optional[Path]
 
     @property
     def compressed(self) -> bool:
-        """Whether the output is gzip."""
+        """Whether the output is to be written as gzip, since its name ends in ``.gz``."""
         return self.target is not None and self.target.suffix == ".gz"
 
 
@@ -30,36 +31,37 @@ def shown(source: Optional[Path]) -> str:
 
 
 def read_line(line: bytes, *, first: bool = False) -> str:
-    """Decodes a UTF-8 line and strips its line end; if it is the first, a byte order mark, too."""
+    """Decodes a UTF-8 line without its line end, and without a byte order mark if the line is the
+    ``first`` of a file."""
     return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8").rstrip("\r\n")
 
 
 @contextmanager
 def input_lines(source: Optional[Path]) -> Iterator[Iterator[bytes]]:
-    """The lines of an input, undecoded.
+    """A context with an iterator over the undecoded lines of an input (None: the standard input).
 
     Raises:
-        ValueError: it is not text.
-        OSError: it cannot be read.
+        ValueError: the input is not text.
+        OSError: the input cannot be read.
     """
     with reading(source) as file:
         yield text_lines(raw_lines(file, shown(source)), shown(source))
 
 
 def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = False) -> List[Job]:
-    """Pairs inputs with outputs; writes nothing.
+    """Pairs each input file with its output, and checks both; writes nothing.
 
     Raises:
-        ValueError: an input is missing, has no name where it needs one, would be overwritten, or
-            shares its output with another.
+        ValueError: an input is missing, would be overwritten, would share its output file with
+            another, or is the standard input where its name is needed for the output.
     """
     sources = _checked_sources(files)
     if output is not None and (len(sources) > 1 or output.is_dir()):
         if is_stream(output) or output.is_file():
             if resume:
                 raise ValueError(
-                    f"--resume needs a file to continue with, and a folder for several: {output} is"
-                    " neither"
+                    f"--resume needs a file to continue with, or a folder for several: {output} is"
+                    " neither; give another --output"
                 )
             if output.is_file():
                 raise ValueError(f"{output} is a file: several inputs need a folder")
@@ -80,7 +82,8 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
 
 
 def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
-    """The inputs, None for the standard input."""
+    """The inputs as paths, or None for the standard input, checked to be readable text; no files
+    mean the standard input."""
     sources: List[Optional[Path]] = [
         None if os.fspath(file) == STANDARD else file for file in files
     ] or [None]
@@ -125,7 +128,8 @@ def _refuse_overwriting(jobs: Sequence[Job], *, resume: bool) -> None:
 
 
 def _written(target: Path, *, resume: bool) -> List[str]:
-    """The files that a job writes: its output and, with ``--resume``, the work files beside it."""
+    """The files that a job writes: its output and, with ``--resume``, the work files of an
+    interrupted run."""
     path = Path(os.path.realpath(target))
     if not resume:
         return [str(path)]

@@ -45,13 +45,13 @@ SAID_AS_VERBS = {"help": "--help", "version": "--version"}
 
 
 class LaterParser(argparse.ArgumentParser):
-    """Stands for a verb's parser. The verb's module is imported, and makes its parser, only if the
-    verb is chosen."""
+    """Stands for the parsers of the verbs, whose modules are imported, and make their parsers, only
+    when they are chosen."""
 
     def parse_known_args(  # type: ignore[override]
         self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
     ) -> Tuple[argparse.Namespace, List[str]]:
-        """Leaves what follows the verb unparsed."""
+        """Stores the arguments behind the verb in ``rest``, unparsed."""
         namespace = argparse.Namespace() if namespace is None else namespace
         namespace.rest = list(args or ())
         return namespace, []
@@ -65,9 +65,10 @@ def build_parser(
     """The parser of the whole command line.
 
     Args:
-        verb_parser: makes the parser of one verb from its name in ``prog`` and further arguments of
-            ``ArgumentParser``.
-        only_translates: leave out verbs that an installation for translating does not have.
+        verb_parser: makes the parser of one verb; called with arguments of ``ArgumentParser``,
+            among which ``prog`` ends with the verb's name.
+        only_translates: True leaves out the verbs that an installation for translating does not
+            have.
     """
     left_out = [name for name in VERBS if only_translates and name not in TRANSLATING]
     of_fairseq = argparse.SUPPRESS if only_translates else None
@@ -105,7 +106,8 @@ def build_parser(
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Runs a verb; returns the exit status."""
+    """Runs the verb that the arguments name (default: the process's arguments); returns the exit
+    status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments and arguments[0] in SAID_AS_VERBS:
         # "help VERB" is "VERB --help"; whatever follows "version" or "help help" is dropped.
@@ -144,7 +146,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 def distribution() -> ModuleType:
-    """The module :mod:`.distribution`, imported when it is needed."""
+    """The module :mod:`.distribution`, imported here because it is rarely needed and takes time to
+    import."""
     from . import distribution as found
 
     return found
@@ -165,11 +168,12 @@ def explain(parser: argparse.ArgumentParser, *, options: bool) -> int:
 
 
 def module_of(verb: str) -> str:
-    """The module of a verb within ``cli``; that of ``import`` is ``import_``."""
+    """The name of a verb's module in ``cli``: the verb itself, but ``import_`` for ``import``, a
+    keyword of Python."""
     return verb + "_" * keyword.iskeyword(verb)
 
 
 def no_such_verb(given: str, verbs: Sequence[str] = tuple(VERBS)) -> str:
-    """The message for a verb that does not exist, with the one that was probably meant."""
+    """The error message for a verb that does not exist, with the verb that was probably meant."""
     meant = did_you_mean(given.lower().replace("_", "-"), [*verbs, *SAID_AS_VERBS])
     return f"there is no verb {given!r}{meant or ';'} there are: {', '.join(verbs)}"

@@ -1,5 +1,5 @@
-"""The help that fairseq's commands cannot give: they stop at ``--help`` before they know a task's
-options."""
+"""The text of ``fairseq-hrt --options``: explains the options that this package adds to fairseq's
+commands. fairseq's own ``--help`` stops before it reads which task's options are needed."""
 
 import argparse
 from dataclasses import fields, is_dataclass
@@ -17,11 +17,12 @@ PACKAGE = __name__.split(".")[0]
 
 
 class WithDefaults(argparse.ArgumentDefaultsHelpFormatter, HelpFormatter):
-    """Shows the default of each option, too."""
+    """Formats help like :class:`.parser.HelpFormatter`, and adds the default of each option."""
 
 
 def option_help() -> str:
-    """Every option that this package adds to fairseq's commands, by task, model and criterion."""
+    """A text that explains every option that this package adds to fairseq's commands, under a
+    heading for each task, model and criterion."""
     parts = [
         "usage: fairseq-train | fairseq-generate | … DATA --user-dir fairseq_hrt --task TASK"
         " …\n\nOptions that fairseq_hrt adds. Those of fairseq itself:\nfairseq-train --help and"
@@ -40,8 +41,8 @@ def option_help() -> str:
 
 
 def own_parsers() -> Iterator[Tuple[str, type, List[argparse.Action]]]:
-    """(heading, class, options that fairseq lacks) of each task, model and criterion of this
-    package."""
+    """Yields (heading, class, options that fairseq lacks) for each task, model and criterion of
+    this package."""
     registered: List[Tuple[str, type, Any]] = [
         *(
             (f"--task {name}", TASK_REGISTRY[name], config)
@@ -68,7 +69,8 @@ def own_parsers() -> Iterator[Tuple[str, type, List[argparse.Action]]]:
 
 
 def _own_fields(config: type) -> Dict[str, Any]:
-    """The fields that are not inherited from dataclasses of fairseq's."""
+    """The fields of a configuration, by name, that it does not inherit from fairseq's dataclasses
+    and that do not take their value from another option (``${...}``)."""
     foreign = {
         field.name
         for base in config.__mro__

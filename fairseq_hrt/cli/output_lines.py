@@ -1,4 +1,5 @@
-"""What ``fairseq-hrt translate`` writes for a line: a text, its alignment, or JSON."""
+"""Makes the lines that ``fairseq-hrt translate`` writes: translations, with their alignments if
+these are asked for, or JSON."""
 
 import argparse
 import json
@@ -10,7 +11,13 @@ if TYPE_CHECKING:
 
 
 def output_lines(model: Any, texts: Sequence["Line"], options: argparse.Namespace) -> List[str]:
-    """The output line of each input line; with ``--split-sentences`` these are raw text."""
+    """Translates input lines, and returns the output line of each.
+
+    Args:
+        model: a :class:`~..native.bundles.translator.Translator`.
+        texts: raw text with ``--split-sentences``, else lines as ``model.in_words`` returns them.
+        options: the options of the command line.
+    """
     # Scores are computed only where they are shown.
     wanted = {"details": options.json or options.alignments, "batch_size": options.batch_size}
     found = (
@@ -24,10 +31,16 @@ def output_lines(model: Any, texts: Sequence["Line"], options: argparse.Namespac
 
 
 def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> List[Any]:
-    """Translations of lines that may hold several sentences each.
+    """Translates lines that may hold several sentences each: every sentence on its own, then joined
+    to one translation for each line.
+
+    Args:
+        model: a :class:`~..native.bundles.translator.Translator`.
+        texts: raw lines.
+        wanted: arguments of ``model.translate``.
 
     Raises:
-        ValueError: the splitter is not installed.
+        ValueError: the package that splits sentences is not installed.
     """
     from ..native.bundles.translation import join_pieces
     from ..native.text.sentences import split
@@ -52,8 +65,8 @@ def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> Lis
 
 
 def pairs(found: "Translation") -> str:
-    """The alignment of a translation as fairseq prints it: ``SOURCE-TARGET`` for each subword,
-    ``</s>`` left out."""
+    """The alignment of a translation as fairseq prints it: for each target subword but ``</s>`` a
+    pair ``SOURCE-TARGET`` of positions from 0, separated by spaces."""
     places = [place for token, place in zip(found.tokens, found.alignment) if token != "</s>"]
     return " ".join(f"{place}-{number}" for number, place in enumerate(places))
 
@@ -64,7 +77,8 @@ def to_json(found: "Translation") -> str:
 
 
 def _document(found: "Translation") -> Dict[str, Any]:
-    """A translation as plain data; the terms of a glossary only where there are some."""
+    """A translation as plain data for JSON; ``terms``, those of a glossary that were found, is left
+    out if it is empty."""
     document = asdict(replace(found, alternatives=[], terms=[]))
     document["alternatives"] = [_document(other) for other in found.alternatives]
     terms = [term._asdict() for term in found.terms]

@@ -15,8 +15,8 @@ WIDEST = 100
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Fills paragraphs to the terminal's width, at most :data:`WIDEST`; indented lines are commands
-    and stay as they are."""
+    """Fills paragraphs to the terminal's width, at most :data:`WIDEST`; indented lines, which are
+    commands to copy, stay as they are."""
 
     def __init__(self, prog: str, **more: Any) -> None:
         super().__init__(prog, **{"width": min(shutil.get_terminal_size().columns, WIDEST), **more})
@@ -28,7 +28,8 @@ class HelpFormatter(argparse.HelpFormatter):
         groups: Iterable[Any],
         prefix: Optional[str] = None,
     ) -> None:
-        """Shows required options only; the help below explains all of them."""
+        """Adds a usage line with the required options only; the help below it explains all
+        options."""
         actions, groups = list(actions), list(groups)
         chosen = [action for group in groups if group.required for action in group._group_actions]
         needed = [one for one in actions if (one.required and one.option_strings) or one in chosen]
@@ -62,12 +63,14 @@ def _kind(line: str) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of a verb, or of the whole command line."""
+    """The parser of a verb, or of the whole command line: its errors are one line, with a hint if
+    an option is misspelt."""
 
     _given: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
-        """Ends the program with one line, on a misspelt option rather than on a missing one."""
+        """Ends the program with an error of one line; if a required option is missing and another
+        is misspelt, it is about the misspelt one."""
         if "required" in message:
             message = self._misspelt() or message
         self.exit(2, f"error: {message} (see {self.prog} --help)\n")
@@ -82,7 +85,7 @@ class Parser(argparse.ArgumentParser):
         return ""
 
     def parse_args(self, args: Optional[Sequence[str]] = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """As argparse does, with a hint for misspelt options."""
+        """Parses as argparse does, with a hint for misspelt options."""
         self._given = sys.argv[1:] if args is None else list(args)
         found, unknown = self.parse_known_args(self._given, namespace)
         return self._all_known(found, unknown)
@@ -90,7 +93,7 @@ class Parser(argparse.ArgumentParser):
     def parse_intermixed_args(  # type: ignore[override]
         self, args: Optional[Sequence[str]] = None, namespace: Any = None
     ) -> Any:
-        """As argparse does, with a hint for misspelt options."""
+        """Parses as argparse does, with a hint for misspelt options."""
         self._given = sys.argv[1:] if args is None else list(args)
         found, unknown = self.parse_known_intermixed_args(self._given, namespace)
         return self._all_known(found, unknown)
@@ -106,17 +109,18 @@ class Parser(argparse.ArgumentParser):
 
 
 def verb_parser(verb: str, description: Optional[str]) -> argparse.ArgumentParser:
-    """The parser of a verb; its description is the docstring of the verb's module."""
+    """Makes the parser of a verb, still without options; ``description`` is the docstring of the
+    verb's module."""
     return Parser(
         prog=f"fairseq-hrt {verb}", description=description, formatter_class=HelpFormatter
     )
 
 
 def require_positive(options: argparse.Namespace, *names: str) -> None:
-    """Checks numbers that were given.
+    """Checks that the options ``names``, as far as they were given, are at least 1.
 
     Raises:
-        ValueError: one of them is less than 1.
+        ValueError: one of them is less than 1; the message names it.
     """
     for name in names:
         value = getattr(options, name)

@@ -1,4 +1,4 @@
-"""How a verb ends: an error becomes one line and an exit status, never a traceback.
+"""Ends a verb of ``fairseq-hrt``: an error becomes one line and an exit status, never a traceback.
 
 Exit status 0: done, or the reader of the output (``| head``) has gone; 2: an error; 130: Ctrl-C;
 128 + number: another signal that ends the process. Half-written files are removed first.
@@ -24,7 +24,7 @@ LONGEST_MESSAGE = 4000
 
 
 class _Terminated(BaseException):
-    """A signal asks the process to end."""
+    """Raised when a signal asks the process to end; ``number`` is that of the signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -32,8 +32,8 @@ class _Terminated(BaseException):
 
 
 class _ClosedOutput:
-    """Stands for a standard output that was closed before the start: writing fails, as in other
-    programs."""
+    """Stands for ``sys.stdout`` if the standard output was closed before the start: writing raises
+    the error that other programs report, too."""
 
     closed = True
     encoding = "utf-8"
@@ -50,10 +50,11 @@ class _ClosedOutput:
 
 @contextmanager
 def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
-    """Runs a verb's work; errors of options, files and signals end the process with one line.
+    """A context for a verb's work: errors in options and files, and signals, end the process with
+    one line.
 
     Raises:
-        SystemExit: something went wrong.
+        SystemExit: an error or a signal has ended the work.
     """
     _replace_closed_streams()
     _write_utf8()
@@ -86,7 +87,7 @@ def write_output(text: str) -> None:
     """Writes to standard output and flushes it.
 
     Raises:
-        OSError: it cannot be written; the error names it.
+        OSError: the standard output cannot be written; the error names it.
     """
     try:
         sys.stdout.write(text)
@@ -106,15 +107,16 @@ def _replace_closed_streams() -> None:
 
 
 def _write_utf8() -> None:
-    """Lets what is redirected hold all characters on Windows, too, as files and pipes do
-    elsewhere."""
+    """Makes redirected output UTF-8 on Windows, as it is elsewhere, so that it can hold all
+    characters."""
     for stream in (sys.stdout, sys.stderr):
         if WINDOWS and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")
 
 
 def _one_line(error: BaseException) -> str:
-    """The message in one printable line: it may quote a bundle of unknown origin."""
+    """The error's message as one line of printable characters, since it may quote a bundle of
+    unknown origin."""
     text = str(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         names = [str(name) for name in (error.filename, error.filename2) if name is not None]
@@ -128,10 +130,10 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def _end_by_exception() -> Dict[int, Any]:
-    """Lets SIGTERM and SIGHUP raise an exception, as Ctrl-C does, so that files are tidied up;
-    returns the replaced handlers.
+    """Makes SIGTERM and SIGHUP raise an exception, as Ctrl-C does, so that half-written files are
+    removed. Returns the handlers that this replaces, by signal number.
 
-    Signals that are ignored (nohup) or handled already stay so.
+    A signal that is ignored (nohup) or handled already is left as it is.
     """
 
     def end(number: int, frame: Optional[FrameType]) -> None:
@@ -148,7 +150,8 @@ def _end_by_exception() -> Dict[int, Any]:
 
 
 def _discard_output() -> None:
-    """Drops what could not be written; Python would try again at exit and complain."""
+    """Drops buffered output that could not be written; Python would try again at exit and report
+    another error."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         return

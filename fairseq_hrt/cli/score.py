@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     """Loads the bundle and scores every pair.
 
     Raises:
-        ValueError: options and files that do not fit each other.
+        ValueError: options and files do not fit each other.
         OSError: a file cannot be read or written.
     """
     require_positive(options, "batch_size", "threads")
@@ -102,10 +102,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple[str, str]]:
-    """Pairs the lines of two files.
+    """Yields pairs of decoded lines of two files.
 
     Raises:
-        ValueError: one of them has more.
+        ValueError: one file has more lines.
     """
     for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
         if source is None or target is None:
@@ -120,10 +120,10 @@ def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple
 def score(
     model: Any, pairs: Iterator[Tuple[str, str]], output: BinaryIO, options: argparse.Namespace
 ) -> None:
-    """Writes a line for each pair.
+    """Scores the pairs (source, translation) and writes an output line for each.
 
     Raises:
-        ValueError: a line is too long for the model; the message names it.
+        ValueError: a line is too long for the model; the message names its number.
     """
     total = partial(count_lines, None if str(options.sources) == "-" else options.sources)
     with Progress("pairs", total) as progress:

@@ -24,7 +24,8 @@ from .settings import add_engine_argument, add_shortlist_argument, read_settings
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options; their defaults are those of :class:`..native.server.settings.Settings`."""
+    """The command's options; their defaults are those of
+    :class:`..native.server.settings.Settings`."""
     from ..native.server.settings import Settings
 
     default = Settings(systems=(("", Path()),))
@@ -107,11 +108,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Listens until it is told to stop.
+    """Starts the server, and returns when a signal has stopped it.
 
     Raises:
-        ValueError: an option does not exist, is given twice or has a bad value; or the extra is not
-            installed.
+        ValueError: an option does not exist, is given twice or has a bad value; or the packages of
+            the extra ``serve`` are not installed.
     """
     from ..native.server.settings import Settings, parse_glossary, parse_option, parse_served
     from ..native.text.glossary import Glossary
@@ -119,7 +120,7 @@ def run(options: argparse.Namespace) -> None:
     if not 0 <= options.port <= 65535:
         raise ValueError(f"--port {options.port}: give a port from 0 to 65535; 0 takes a free one")
     if options.workers < 1:
-        raise ValueError(f"--workers {options.workers}: at least one process has to answer")
+        raise ValueError(f"--workers {options.workers}: give at least 1 process")
     if options.workers > 1 and WINDOWS:
         # There a process cannot be asked to finish what it has accepted.
         raise ValueError(

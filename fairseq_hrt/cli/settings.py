@@ -1,7 +1,7 @@
 """Decoding options on the command line: common ones as flags, all others as ``--set OPTION=VALUE``.
 
-The flags are what a request of the server may choose (:mod:`..native.options.schema`). All are
-checked before PyTorch is loaded.
+Options with a flag of their own are those that a request to the server may also choose
+(:mod:`..native.options.schema`). All values are checked before PyTorch is loaded.
 """
 
 import argparse
@@ -26,7 +26,7 @@ _ELSEWHERE = {
 
 
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of :data:`COMMON`, and ``--set``."""
+    """Adds a flag for each option in :data:`COMMON`, and ``--set``."""
     group = parser.add_argument_group(
         "decoding options",
         "How the model decodes, instead of the bundle's own choice. All other options of"
@@ -45,7 +45,7 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_engine_argument(parser: argparse._ActionsContainer) -> None:
-    """``--engine``; ``runtime`` is an earlier name of the native one."""
+    """Adds ``--engine``; its value ``runtime`` is an earlier name of ``native``."""
     parser.add_argument(
         "--engine",
         choices=(*ENGINES, "runtime"),
@@ -59,7 +59,7 @@ def add_engine_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def add_engine_arguments(parser: argparse._ActionsContainer) -> None:
-    """``--engine`` and ``--threads``."""
+    """Adds ``--engine`` and ``--threads``."""
     add_engine_argument(parser)
     parser.add_argument(
         "--threads", type=int, help="threads of the engine (default: its own choice)"
@@ -67,7 +67,7 @@ def add_engine_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def add_shortlist_argument(parser: argparse._ActionsContainer) -> None:
-    """``--shortlist``."""
+    """Adds ``--shortlist``."""
     parser.add_argument(
         "--shortlist",
         action="store_true",
@@ -78,15 +78,15 @@ def add_shortlist_argument(parser: argparse._ActionsContainer) -> None:
 def add_set_argument(
     parser: argparse._ActionsContainer, said: str = "decoding option; repeatable"
 ) -> None:
-    """``--set``, which :func:`read_settings` reads; ``said`` is its help."""
+    """Adds ``--set``, whose values :func:`read_settings` reads; ``said`` is its help."""
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help=said)
 
 
 def given_settings(options: argparse.Namespace) -> Dict[str, str]:
-    """The decoding options that were given, as texts.
+    """The decoding options that were given by flags or ``--set``, as unparsed texts by name.
 
     Raises:
-        ValueError: one does not exist, is given twice or has a bad value.
+        ValueError: an option does not exist, is given twice or has a bad value.
     """
     found = read_settings(options.set)
     for name, where in _ELSEWHERE.items():
@@ -108,11 +108,11 @@ def given_settings(options: argparse.Namespace) -> Dict[str, str]:
 
 
 def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
-    """``["beam=5"]`` → ``{"beam": "5"}``.
+    """Splits the values of ``--set``: ``["beam=5"]`` becomes ``{"beam": "5"}``.
 
     Raises:
-        ValueError: an entry lacks ``=``, or has a bad value; its name is unknown to this package
-            and fairseq, or given twice.
+        ValueError: a value lacks ``=``; or its option is given twice, has a bad value, or is known
+            neither to this package nor to fairseq.
     """
     settings: Dict[str, str] = {}
     for pair in pairs:
@@ -147,8 +147,8 @@ def _require_known(name: str, pair: str) -> None:
 
 
 def fairseq_options() -> List[str]:
-    """The options of fairseq's commands and translation task, read from its source: importing it
-    would load PyTorch."""
+    """The names of the options of fairseq's commands and translation task, read from fairseq's
+    source, since importing it would load PyTorch; empty if it is not installed."""
     found = importlib.util.find_spec("fairseq")
     if found is None or found.origin is None:
         return []

@@ -41,10 +41,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Trains the model and writes the table.
+    """Trains IBM Model 1 on the data and writes its table.
 
     Raises:
-        ValueError: options and data that do not fit each other.
+        ValueError: options and data do not fit each other.
     """
     if min(options.iterations, options.best, options.sentences) < 1 or not 0 <= options.least < 1:
         raise ValueError(
@@ -63,7 +63,10 @@ def run(options: argparse.Namespace) -> None:
     task.load_dataset(options.gen_subset)
     dataset = task.dataset(options.gen_subset)
     if dataset.tgt is None:
-        raise ValueError(f"{options.data}: {options.gen_subset} has no target side")
+        raise ValueError(
+            f"{options.data}: {options.gen_subset} has no target side; give a"
+            " subset with translations"
+        )
     numbers = range(min(len(dataset), options.sentences))
     special = task.source_dictionary.nspecial
     # Special symbols, <unk> among them, are candidates anyway.

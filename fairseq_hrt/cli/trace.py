@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     """Decodes the sentence with every system and shows its passes.
 
     Raises:
-        ValueError: there is no such sentence, or two systems share a name.
+        ValueError: the data have no sentence of this number, or two systems share a name.
     """
     from ..evaluation import sentence_trace
     from ..evaluation.step_colours import use_colour
@@ -80,10 +80,15 @@ def run(options: argparse.Namespace) -> None:
 
 
 def sentence(system: "System", number: int, text: Optional[str]) -> Tuple[Dict[str, Any], str]:
-    """The batch of one sentence, and its words.
+    """The batch of a single sentence, and the sentence's words.
+
+    Args:
+        system: the system that is to decode it.
+        number: the number of the sentence in the data, from 0.
+        text: a sentence in the model's words to take instead, or None.
 
     Raises:
-        ValueError: there is no such sentence.
+        ValueError: the data have no sentence of this number.
     """
     from ..evaluation.comparison import source_text
 
@@ -97,7 +102,7 @@ def sentence(system: "System", number: int, text: Optional[str]) -> Tuple[Dict[s
 
 
 def write(folder: Path, traces: "Sequence[Trace]") -> None:
-    """Writes data, page and pictures.
+    """Writes the data (JSON), the page (HTML) and the pictures of the traces into ``folder``.
 
     Raises:
         ValueError: matplotlib is not installed (after the data were written).

@@ -136,14 +136,14 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
     """The jobs and the decoding options, checked before anything is loaded.
 
     Raises:
-        ValueError: options and files that do not fit each other.
+        ValueError: options and files do not fit each other.
     """
     require_positive(options, "batch_size", "threads")
     if options.text and (options.files or options.resume):
-        raise ValueError("--text replaces files and --resume: leave them out")
+        raise ValueError("--text is translated instead of files: leave out the files and --resume")
     if options.alignments and options.split_sentences:
         raise ValueError(
-            "--alignments count the subwords of one sentence: leave out --split-sentences"
+            "--alignments counts the subwords of a single sentence, so leave out --split-sentences"
         )
     if options.text and options.output is not None and options.output.is_dir():
         raise ValueError(
@@ -166,7 +166,7 @@ def run(options: argparse.Namespace) -> None:
     """Loads the bundle and translates every file.
 
     Raises:
-        ValueError: options and files that do not fit each other.
+        ValueError: options and files do not fit each other.
         OSError: a file cannot be read or written.
     """
     jobs, settings = planned(options)
@@ -198,7 +198,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:
-    """Translates what an interrupted run has left of all inputs."""
+    """Translates all inputs (``--resume``), except for those lines that an interrupted run has
+    finished."""
     from ..native.io.resuming import ResumableOutput, identified_options
 
     identity = {
@@ -223,8 +224,8 @@ def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) ->
 
 
 def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:
-    """Translates all inputs. An output file appears when it is complete; a stream gets each block
-    at once."""
+    """Translates all inputs. An output file appears when it is complete; to a pipe or device each
+    block is written at once."""
 
     def translate(job: Job, target: BinaryIO, *, through: bool) -> None:
         def write(lines: List[bytes], data: bytes) -> None:
@@ -268,16 +269,17 @@ def translate_lines(
     *,
     begun: int = 0,
 ) -> None:
-    """Translates lines into as many lines.
+    """Translates lines of an input, and passes as many output lines to ``write``.
 
     Blocks are cut by position in the input, so that a resumed run decodes the same sentences
     together.
 
     Args:
         model: a :class:`~..native.bundles.translator.Translator`.
-        lines: of the input, undecoded.
-        write: takes each block and its output.
-        job: the job of the lines; in a gzip output each block is a member of its own.
+        lines: the input's lines, undecoded.
+        write: called for each block with its input lines and the bytes of its output.
+        job: the input and output that the lines belong to; a gzip output has a gzip member for each
+            block.
         begun: number of lines before these.
     """
     size = 1 if options.line_buffered else BATCHES * options.batch_size
@@ -305,8 +307,8 @@ def translate_lines(
 
 
 def tell_engine(model: Any) -> None:
-    """One line about the engine and its weights, on the standard error. It comes last, so that an
-    error stands alone."""
+    """Writes one line about the engine and its weights to the standard error; called last, so that
+    an error message is the only line."""
     sys.stderr.write(f"decoded with {model.describe()}\n")
 
 

@@ -70,10 +70,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measures every setting and writes the results.
+    """Decodes with every setting of the grid, prints the scores and writes them to ``--out``.
 
     Raises:
-        ValueError: system, grid and files that do not fit each other.
+        ValueError: system, grid and files do not fit each other.
     """
     require_positive(options, "batch_size", "threads")
     import torch

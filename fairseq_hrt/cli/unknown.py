@@ -1,4 +1,5 @@
-"""Warns if a model does not know the words of its input: another language, or another domain."""
+"""Warns if most words of the input are unknown to the model, since the text may be of another
+language or domain."""
 
 import logging
 from typing import TYPE_CHECKING, Any, Sequence
@@ -16,18 +17,20 @@ WORDS, LONGEST = 5, 40
 
 
 class UnknownWords:
-    """Warns of lines that consist mostly of unknown words.
+    """Logs a warning for lines of an input that consist mostly of words unknown to the model;
+    counts them in ``lines``.
 
     Args:
         model: a :class:`~..native.bundles.translator.Translator`.
-        name: of the input, for messages.
+        name: the input's name, for messages.
     """
 
     def __init__(self, model: Any, name: str) -> None:
         self.model, self.name, self.lines = model, name, 0
 
     def look(self, texts: Sequence["Line"], begun: int) -> None:
-        """Checks a block of lines; ``begun`` is the number of lines before it."""
+        """Checks a block of lines and logs the first few warnings; ``begun`` is the number of lines
+        before the block."""
         for number, text in enumerate(texts, begun + 1):
             words = self.model.mostly_unknown(text)
             self.lines += bool(words)
@@ -43,7 +46,8 @@ class UnknownWords:
                 )
 
     def sum_up(self) -> None:
-        """Logs the number of such lines, if not all of them were named."""
+        """Logs how many lines consist mostly of unknown words, if :meth:`look` has not named all of
+        them."""
         if self.lines > NAMED:
             languages = (self.model.bundle.source_lang, self.model.bundle.target_lang)
             logger.warning(

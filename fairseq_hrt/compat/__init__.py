@@ -1,9 +1,9 @@
 """Repairs of fairseq 0.12.2 for today's Python, NumPy and PyTorch; one small file per repair.
 
-They are applied in memory while fairseq is imported (`importing`), in every process of an
-environment with this package (`startup`), to the stock commands and fairseq's own tasks as well. A
-repair that is not needed does nothing. ``FAIRSEQ_HRT_DISABLE_REPAIRS=<name>,...`` (or ``all``)
-switches repairs off.
+The repairs change fairseq in memory while it is imported (`importing`), in every Python process of
+an environment with this package (`startup`), so that they also reach the stock commands and
+fairseq's own tasks. A repair that is not needed does nothing.
+``FAIRSEQ_HRT_DISABLE_REPAIRS=<name>,...`` (or ``all``) switches repairs off.
 
 This package imports neither torch nor fairseq by itself, and nothing from its parent.
 """
@@ -75,8 +75,8 @@ _left_to_the_doctor = False
 
 
 def install() -> None:
-    """Repair the modules of fairseq: imported ones now, others when they are imported.
-    Idempotent."""
+    """Repairs fairseq's modules: those that are imported at once, the others when they are
+    imported. Further calls do nothing."""
     if _finder in sys.meta_path:
         return
     sys.meta_path.insert(0, _finder)
@@ -85,15 +85,15 @@ def install() -> None:
 
 
 def statuses() -> List[RepairStatus]:
-    """The outcome of each repair in this process."""
+    """The outcome of each repair in this process so far."""
     return list(_finder.statuses)
 
 
 def when_fairseq_is_imported(register: Callable[[], None]) -> None:
-    """Calls `register` now if fairseq is imported, else right after its code has run.
+    """Calls `register` at once if fairseq is imported, else right after fairseq's own code has run.
 
-    The import raises the errors of `register`, so that a broken family is noticed at once; within
-    :func:`left_to_the_doctor` they are kept for the doctor's report.
+    The import of fairseq then raises the errors of `register`, so that a broken family is noticed
+    at once; within :func:`left_to_the_doctor` they are stored instead, see :func:`import_error`.
     """
 
     def guarded() -> None:
@@ -110,7 +110,8 @@ def when_fairseq_is_imported(register: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def left_to_the_doctor() -> Iterator[None]:
-    """A context in which errors of registering the families are kept for the doctor, not raised."""
+    """A context in which errors of registering the families are stored for the report of
+    ``fairseq-hrt doctor`` (:func:`import_error`) instead of raised."""
     global _left_to_the_doctor
     _left_to_the_doctor = True
     try:
@@ -120,5 +121,6 @@ def left_to_the_doctor() -> Iterator[None]:
 
 
 def import_error() -> Optional[Exception]:
-    """The error of registering the families, or None."""
+    """The error that registering the families' tasks and models raised in this process; None if it
+    succeeded or has not been tried."""
     return _import_error

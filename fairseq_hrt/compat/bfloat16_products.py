@@ -1,7 +1,7 @@
-"""Training steps with matrix products in bfloat16 on a CPU.
+"""Runs training steps on a CPU with matrix products in bfloat16.
 
 This is automatic mixed precision: parameters, optimizer, softmax and loss stay in float32.
-Attention and dropout are replaced, since PyTorch's would take the time that the products save.
+PyTorch's attention and dropout are replaced, since they would take the time that the products save.
 """
 
 import contextlib
@@ -18,8 +18,8 @@ _PYTORCHS_ATTENTION = F.scaled_dot_product_attention
 def bfloat16_products() -> Iterator[None]:
     """A context in which matrix products are computed in bfloat16.
 
-    To be used for a single step of training or validation: leaving it drops the bfloat16 copies of
-    the weights, which the optimizer then changes.
+    To be used for a single step of training or validation: leaving the context drops the bfloat16
+    copies of the weights, which the optimizer's update makes outdated.
     """
     pytorchs = F.scaled_dot_product_attention, F.dropout
     # Modules look these functions up in torch.nn.functional at each call.
@@ -45,7 +45,7 @@ def attention(
 
     PyTorch's flash kernel has a slow bfloat16 backward pass on CPUs (a fifth of the training time).
     Its other kernel computes in float32 and searches for fully masked rows, which takes 2.5 times
-    as long as this function.
+    as long as this function. Returns ``[B, H, T, d]``.
 
     Args:
         query: ``[B, H, T, d]``.
@@ -53,9 +53,10 @@ def attention(
         attn_mask: broadcast to ``[B, H, T, S]``; a BoolTensor is True for visible pairs, another
             tensor is added to the scores.
         dropout_p: dropout probability of the weights.
-        is_causal: hide later keys.
+        is_causal: True hides the keys behind each query's position.
         scale: factor of the scores; None: ``d ** -0.5``.
-        enable_gqa: fewer heads of keys than of queries: calls PyTorch's function.
+        enable_gqa: True allows fewer heads of keys than of queries; then PyTorch's own function is
+            called.
     """
     if enable_gqa:
         return _PYTORCHS_ATTENTION(

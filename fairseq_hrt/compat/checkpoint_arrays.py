@@ -1,11 +1,11 @@
 """Rebuilds NumPy's arrays and scalars in a checkpoint safely.
 
-NumPy's types trust the file that they are unpickled from: a forged dtype can have fields, sizes and
-flags that nobody checks, and then reading an array is a segmentation fault; it can even change the
-dtype of the whole process. Therefore, while a file is unpickled, the names of NumPy's types stand
-for the plain objects below, which store what the file states. Afterwards :func:`with_arrays`
-replaces them by real arrays if that is exactly what NumPy writes for booleans, integers,
-floating-point numbers and strings, and refuses anything else.
+Unpickling NumPy's types trusts the file: a forged dtype can have fields, sizes and flags that
+nobody checks, so that reading its array is a segmentation fault; it can even change the dtypes of
+the whole process. Therefore, while a file is unpickled, the names of NumPy's types lead to the
+stand-ins below, plain objects that store the file's description of an array. Afterwards
+:func:`with_arrays` replaces them by real arrays if the description is exactly what NumPy writes for
+booleans, integers, floating-point numbers and strings, and refuses any other.
 """
 
 import math
@@ -23,12 +23,13 @@ _LAST_CHARACTER = 0x10FFFF
 
 
 class ForgedArrayError(ValueError):
-    """The file describes an array or a type that NumPy does not write for plain numbers or
+    """The file describes an array or a type in a way that NumPy never writes for plain numbers or
     strings."""
 
 
 class PickledDtype:
-    """Stands for ``numpy.dtype``."""
+    """Stands for ``numpy.dtype`` while a file is unpickled; ``dtype`` is the real type, once it is
+    checked."""
 
     def __init__(self, text: object, *_: object) -> None:
         if not isinstance(text, str) or not _TYPE.fullmatch(text):
@@ -38,8 +39,12 @@ class PickledDtype:
         self.dtype = numpy.dtype(text)
 
     def __setstate__(self, state: object) -> None:
-        """Checks the state of a plain type: byte order, size and alignment must be its own, and
-        nothing else set."""
+        """Checks the pickled state of a type: byte order, size and alignment must be those of the
+        plain type, and nothing else may be set.
+
+        Raises:
+            ForgedArrayError: the state is another.
+        """
         own, kinds = self.dtype, (int, str, type(None))
         if type(state) is tuple and len(state) == 8 and all(type(part) in kinds for part in state):
             version, order, *parts, size, alignment, flags = state
@@ -53,23 +58,25 @@ class PickledDtype:
                 self.dtype = own.newbyteorder(order)
                 return
         raise ForgedArrayError(
-            f"the NumPy type {own} with a size, fields or flags of its own: {shown(state)}"
+            f"the NumPy type {own} with a size, fields or flags that NumPy does not write:"
+            f" {shown(state)}"
         )
 
 
 class PickledArray:
-    """Stands for an array, and for ``numpy.ndarray`` where that is named."""
+    """Stands for an array while a file is unpickled, and for the class ``numpy.ndarray`` where the
+    file names it."""
 
     # Unhashable, as arrays are.
     __hash__ = None  # type: ignore[assignment]
 
     def __setstate__(self, state: object) -> None:
-        """Stores the pickled state: version, shape, type, whether it is in Fortran order, and the
-        bytes."""
+        """Stores the pickled state: the tuple (version, shape, type, whether in Fortran order,
+        bytes)."""
         self.state = state
 
     def built(self) -> "numpy.ndarray[Any, Any]":
-        """Builds the array.
+        """Builds the array that the stored state describes.
 
         Raises:
             ForgedArrayError: NumPy does not write such a state.
@@ -90,17 +97,22 @@ class PickledArray:
                 f"a NumPy array with the state {shown(state)}, which NumPy does not write"
             )
         if not all(type(size) is int and size >= 0 for size in shape):
-            raise ForgedArrayError(f"a NumPy array of the shape {shown(shape)}")
+            raise ForgedArrayError(
+                f"a NumPy array of the shape {shown(shape)}, which NumPy does not write"
+            )
         flat = _numbers(kind, data, math.prod(shape), f"a NumPy array of the shape {shown(shape)}")
         try:
             return flat.reshape(shape, order="F" if by_columns else "C").copy(order="K")
         except ValueError:
             # A size of 0 beside sizes or dimensions beyond NumPy's limits.
-            raise ForgedArrayError(f"a NumPy array of the shape {shown(shape)}") from None
+            raise ForgedArrayError(
+                f"a NumPy array of the shape {shown(shape)}, which NumPy does not write"
+            ) from None
 
 
 def reconstruct(kind: object, shape: object, code: object) -> PickledArray:
-    """Stands for NumPy's ``_reconstruct``, which makes an empty array, to be filled afterwards."""
+    """Stands for NumPy's ``_reconstruct``, which makes the empty array that a pickled state then
+    fills; ForgedArrayError for arguments that NumPy does not write."""
     if kind is not PickledArray or shape != (0,) or code not in (b"b", "b"):
         raise ForgedArrayError(
             f"a NumPy array that begins as {shown((kind, shape, code))}, which NumPy does not write"
@@ -109,14 +121,18 @@ def reconstruct(kind: object, shape: object, code: object) -> PickledArray:
 
 
 def scalar(kind: object, data: object) -> object:
-    """Stands for NumPy's ``scalar``, which makes a scalar from its bytes."""
+    """Stands for NumPy's ``scalar``, which makes a scalar from its type and bytes; ForgedArrayError
+    if they do not fit."""
     if type(kind) is not PickledDtype:
-        raise ForgedArrayError(f"a NumPy scalar of the type {shown(kind)}")
+        raise ForgedArrayError(
+            f"a NumPy scalar of the type {shown(kind)}, which NumPy does not write"
+        )
     return _numbers(kind, data, 1, "a NumPy scalar")[0]
 
 
 def _numbers(kind: PickledDtype, data: object, count: int, what: str) -> "numpy.ndarray[Any, Any]":
-    """``count`` elements from a buffer, whose size must be exactly theirs."""
+    """``count`` elements from the bytes ``data``, which must have exactly their size; ``what``
+    names the array in the ForgedArrayError raised otherwise."""
     dtype = kind.dtype
     if type(data) is not bytes or len(data) != count * dtype.itemsize:
         held = f"{len(data)} bytes" if isinstance(data, bytes) else shown(data)
@@ -133,7 +149,8 @@ def _numbers(kind: PickledDtype, data: object, count: int, what: str) -> "numpy.
 
 
 def stand_ins() -> List[Tuple[Callable[..., Any], str]]:
-    """The pairs (stand-in, name under which NumPy's type is pickled)."""
+    """The stand-ins as pairs (object, name of the NumPy type or function that it stands for in a
+    pickle)."""
     found: List[Tuple[Callable[..., Any], str]] = [
         (PickledDtype, "numpy.dtype"),
         (PickledArray, "numpy.ndarray"),
@@ -148,11 +165,12 @@ def stand_ins() -> List[Tuple[Callable[..., Any], str]]:
 
 
 def with_arrays(state: object) -> object:
-    """Replaces all stand-ins in ``state`` by arrays: in place in containers and objects; tuples are
+    """Returns ``state``, the unpickled content of a file, with arrays, scalars and types of NumPy
+    instead of the stand-ins. Lists, dictionaries and objects are changed in place; tuples are
     copied.
 
     Raises:
-        ForgedArrayError: NumPy does not write such an array.
+        ForgedArrayError: a stand-in holds a description that NumPy does not write.
     """
     return _Replacing().replaced(state)
 

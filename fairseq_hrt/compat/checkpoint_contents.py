@@ -2,9 +2,9 @@
 
 A file of plain data can still run code: fairseq evaluates some strings of a configuration
 (:mod:`.evaluated_texts`), and objects of harmless types can show fairseq other values than the
-checks have seen. Therefore fairseq gets a copy of plain values. References to other values of the
-file (``${dataset.train_subset}``) are replaced by these; references that OmegaConf would look up
-elsewhere (``${oc.env:…}``) are refused.
+checks have seen. Therefore fairseq gets a copy that consists of plain values. References to other
+values of the file (``${dataset.train_subset}``) are replaced by those values; references that
+OmegaConf would look up elsewhere (``${oc.env:…}``) are refused.
 
 Imports only the standard library: this is imported before torch and fairseq.
 """
@@ -51,9 +51,9 @@ class UnsafeValueError(ValueError):
     """A checkpoint's configuration has a value that must not reach fairseq.
 
     Attributes:
-        name: the option.
-        value: its value, shortened to one line.
-        reason: why it is refused.
+        name: the option, or ``the file``.
+        value: the option's value, shortened to one line.
+        reason: why the value is refused, a clause that begins with ``which``.
     """
 
     def __init__(self, name: str, value: object, reason: str) -> None:
@@ -64,15 +64,17 @@ class UnsafeValueError(ValueError):
 def make_plain(state: object) -> None:
     """Replaces a checkpoint's configuration by a checked copy of plain values.
 
-    The file's own objects could show fairseq other values than the checks see: by attributes named
-    like methods, by types of nodes, or by references that are resolved at each access.
+    The objects in the file itself could show fairseq other values than the checks see: by
+    attributes named like methods, by subclasses of OmegaConf's nodes, or by references that are
+    resolved at each access.
 
     Args:
-        state: the unpickled checkpoint, changed in place; its configurations are ``cfg`` and
-            ``args``.
+        state: the unpickled checkpoint, changed in place; its entries ``cfg`` and ``args`` hold the
+            configuration.
 
     Raises:
-        UnsafeValueError: a value that no option can have, or that would be evaluated or looked up.
+        UnsafeValueError: a value that no option can have, or that fairseq would run as Python or
+            look up outside the file.
     """
     if type(state) not in (dict, OrderedDict) or not _vars_of(state).keys() <= {"_metadata"}:
         # OmegaConf's nodes and subclasses of dict could show fairseq another configuration than the
@@ -102,9 +104,8 @@ def make_plain(state: object) -> None:
 
 
 def _require_no_node(value: object) -> None:
-    """Raises UnsafeValueError for OmegaConf's nodes outside the configuration: fairseq would store
-    what it reads there, and they could read the environment.
-    """
+    """Raises UnsafeValueError for OmegaConf's nodes outside of the configuration: they may refer to
+    environment variables, and fairseq would store what it reads there."""
     waiting, seen = [value], set()
     while waiting:
         value = waiting.pop()
@@ -128,8 +129,8 @@ class _Copier:
     """Copies a configuration of dictionaries, lists, namespaces and OmegaConf's nodes as plain
     values.
 
-    Methods are called on the types (``dict.items(value)``), since attributes of a forged object may
-    have their names.
+    Methods are called on the types (``dict.items(value)``), since a forged object may have
+    attributes with the names of methods.
 
     Args:
         root: the whole configuration, in which references are looked up.
@@ -143,13 +144,17 @@ class _Copier:
     def copy(
         self, name: str, value: object, depth: int = 0, *, plain_texts: bool = False
     ) -> object:
-        """Copies a value as plain values.
+        """Returns a copy of a value that consists of plain values, with references resolved.
 
         Args:
-            name: the option: the nearest key or attribute.
-            value: its value, or a part of it.
-            depth: the number of containers and references around it.
-            plain_texts: it is in a namespace, where OmegaConf does not resolve references.
+            name: the option that the value belongs to, for messages: the nearest key or attribute.
+            value: the option's value, or a part of it.
+            depth: the number of containers and references around the value.
+            plain_texts: True within a namespace: a string there is never a reference, as OmegaConf
+                does not resolve them.
+
+        Raises:
+            UnsafeValueError: no option can have this value, or fairseq would evaluate it.
         """
         self._step(name, depth, in_namespace=plain_texts)
         kind = type(value)
@@ -180,8 +185,9 @@ class _Copier:
         return plain
 
     def _step(self, name: str, depth: int, *, in_namespace: bool = False) -> None:
-        """Counts a value and refuses too many or too deep ones: a few objects that contain each
-        other twice, or themselves, unfold to a huge copy."""
+        """Counts a value, and raises UnsafeValueError if there are too many or they are nested too
+        deeply: a few objects that contain each other twice, or themselves, would unfold to a huge
+        copy."""
         if in_namespace:
             self.values_in_namespaces += 1
         else:
@@ -209,7 +215,8 @@ class _Copier:
             raise UnsafeValueError(name, plain, reason)
 
     def _count(self, name: str, text: str) -> None:
-        """Refuses strings that would take too long to check."""
+        """Counts the characters of strings that have to be parsed; raises UnsafeValueError if
+        checking them all would take too long."""
         if "$" in text or "\\" in text or is_evaluated(name):
             self.characters += len(text)
         if self.characters > _MOST_CHARACTERS:
@@ -230,13 +237,13 @@ class _Copier:
         return copied
 
     def _target(self, name: str, path: str, depth: int) -> object:
-        """The value that a reference leads to, or ``???``, OmegaConf's missing value, if there is
-        none.
+        """The value that a reference leads to; ``???``, OmegaConf's mark of a missing value, if it
+        leads nowhere.
 
         Args:
             name: the option that holds the reference.
-            path: the keys from the root, separated by dots.
-            depth: the number of references on the way.
+            path: the keys from the root of the configuration, separated by dots.
+            depth: the number of references followed so far.
         """
         self._count(name, "$" + path)
         value = self._behind(name, self.root, depth)
@@ -256,7 +263,8 @@ class _Copier:
         return value
 
     def _behind(self, name: str, value: object, depth: int) -> object:
-        """Follows nodes and references to the value behind them."""
+        """Returns the value that a node or a reference leads to, following further ones; other
+        values are returned as they are."""
         while True:
             self._step(name, depth)
             if _is_of_omegaconf(value):
@@ -277,7 +285,8 @@ def _is_of_omegaconf(value: object) -> bool:
 
 
 def _content_of_node(name: str, node: object) -> object:
-    """The stored content of an OmegaConf node; its own methods would resolve references."""
+    """The stored content of an OmegaConf node, read from its attributes, since the node's own
+    methods would resolve references."""
     held = _vars_of(node)
     for attribute in ("_content", "_val"):
         if attribute in held:
@@ -292,7 +301,8 @@ def _key(name: str, key: object) -> object:
 
 
 def _scalar(name: str, value: object) -> object:
-    """Checks a value that is not a container; NumPy's scalars become Python's."""
+    """Returns a value that is not a container as a plain Python value (NumPy's scalars, too);
+    UnsafeValueError if it is anything else."""
     kind = type(value)
     if kind is int and cast(int, value).bit_length() > _MOST_BITS:
         raise UnsafeValueError(

@@ -16,8 +16,8 @@ refused (`checkpoint_contents`). A file that you trust is loaded in full, with a
 
     FAIRSEQ_HRT_TRUSTED_CHECKPOINTS=/models/old.pt fairseq-generate --path /models/old.pt ...
 
-Truncated files, files that are not checkpoints, and configurations of much larger models than the
-file holds (`checkpoint_sizes`) are refused, too.
+Also refused are truncated files, files that are not checkpoints, and configurations that ask for a
+much larger model than the file holds (`checkpoint_sizes`).
 """
 
 import argparse
@@ -54,7 +54,7 @@ class CorruptCheckpointError(RuntimeError, ValueError):
 
 def allowed_types() -> List[Allowed]:
     """The types that fairseq puts into checkpoints besides tensors and plain containers: classes,
-    and pairs (object, pickled name) for those with another name in the file."""
+    or pairs (object, name in the file) where that name is not the object's own."""
     from .checkpoint_arrays import stand_ins
 
     return [
@@ -116,12 +116,12 @@ def _sha256(path: str) -> str:
 
 
 def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
-    """`torch.load` that allows fairseq's types, loads trusted files in full, and names the file in
-    errors.
+    """Loads a file as `torch.load` does, with the types that fairseq writes allowed; trusted files
+    are loaded without restriction, and errors name the file.
 
     Raises:
-        UnsafeCheckpointError: a type is not allowed, or fairseq would run a string as code
-        CorruptCheckpointError: the file is damaged or not a checkpoint
+        UnsafeCheckpointError: a type is not allowed, or fairseq would run a string as code.
+        CorruptCheckpointError: the file is damaged or not a checkpoint.
     """
     import torch
 
@@ -132,7 +132,9 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
     shown = path or "the object received from another worker"
     trusted = bool(path) and is_trusted(path)
     if trusted:
-        logger.warning("%s is loaded in full: %s names it", path, TRUST_VARIABLE)
+        logger.warning(
+            "%s is loaded in full, unsafe types included: %s names it", path, TRUST_VARIABLE
+        )
         kwargs["weights_only"] = False
     else:
         kwargs["weights_only"] = True
@@ -164,10 +166,11 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
 
 
 def load_checkpoint(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
-    """:func:`load` of a file that must hold a dictionary.
+    """Loads a file by :func:`load` that must hold a dictionary, as every checkpoint does.
 
     Raises:
-        CorruptCheckpointError: it holds another object, which fairseq might use like a dictionary.
+        CorruptCheckpointError: the file holds another object, which fairseq might use like a
+            dictionary.
     """
     state = load(file, **kwargs)
     if not isinstance(state, dict):
@@ -180,9 +183,9 @@ def load_checkpoint(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> 
 
 @contextmanager
 def _resolvers(*, allowed: bool) -> Iterator[None]:
-    """A context without OmegaConf's resolvers, unless they are ``allowed``. With them, a file of
-    allowed types could read the environment while it is unpickled
-    (``list(ListConfig(["${oc.env:HOME}"]))``)."""
+    """A context in which OmegaConf has no resolvers (``${oc.env:…}``), unless ``allowed``. With
+    them, a file that holds only allowed types could read environment variables while it is
+    unpickled (``list(ListConfig(["${oc.env:HOME}"]))``)."""
     from omegaconf.basecontainer import BaseContainer
 
     known = BaseContainer._resolvers
@@ -212,7 +215,8 @@ _REFUSED = re.compile(
 
 
 def _explained(error: Exception, shown: str) -> Exception:
-    """An error that tells the user what is wrong with the file and what to do."""
+    """The error to raise instead of PyTorch's: it tells the user what is wrong with the file and
+    what to do."""
     message = str(error).strip() or type(error).__name__
     refused = _REFUSED.search(message) if isinstance(error, pickle.UnpicklingError) else None
     if refused is not None:
@@ -235,7 +239,8 @@ def _explained(error: Exception, shown: str) -> Exception:
 
 
 def _first_sentence(message: str) -> str:
-    """The first sentence of PyTorch's message, escaped, as it may quote the file."""
+    """The first sentence of PyTorch's message, with unprintable characters escaped, as the message
+    may quote the file."""
     return escaped(message.splitlines()[0].split(". ")[0])[:300]
 
 

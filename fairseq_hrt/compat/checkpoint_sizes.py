@@ -1,10 +1,11 @@
-"""Limits the size of the model that a checkpoint's configuration asks for, by the size of the
-file's model.
+"""Limits the size of the model that a checkpoint's configuration asks for, relative to the
+parameters that the file holds.
 
-fairseq builds a model from the configuration before it compares its parameters with those of the
-file. A small file that asks for 10**9 layers, or for terabytes, would exhaust time and memory.
-Therefore parameters are counted while the model is built: modules register them before they are
-filled. Position tables are not parameters; their sizes are checked in the configuration beforehand.
+fairseq builds a model from the configuration before it compares the model's parameters with those
+of the file. A small file that asks for 10**9 layers, or for terabytes, would exhaust time and
+memory. Therefore parameters are counted while the model is built: modules register them before
+filling them with numbers. Position tables are not parameters; their sizes are checked in the
+configuration beforehand.
 """
 
 import functools
@@ -40,7 +41,8 @@ class OversizedModelError(ValueError):
 
 
 class SizeLimit:
-    """Counts the parameters built in this thread and compares them with the checkpoint read last.
+    """Counts the parameters of a model while this thread builds it, and compares them with those of
+    the checkpoint that was read last.
 
     Args:
         advice: the last sentence of the error message.
@@ -51,10 +53,11 @@ class SizeLimit:
         self.thread = threading.get_ident()
 
     def begin(self, path: str, state: Mapping[str, Any]) -> None:
-        """Starts counting for a model that is built from this checkpoint.
+        """Starts counting for a model that is about to be built from the checkpoint ``state``, read
+        from the file ``path``.
 
         Raises:
-            OversizedModelError: its configuration asks for oversized position tables.
+            OversizedModelError: the configuration asks for oversized position tables.
         """
         held = [value for value in state["model"].values() if hasattr(value, "numel")]
         self.path, self.active, self.built = path, True, (0, 0)
@@ -76,10 +79,11 @@ class SizeLimit:
                 )
 
     def count(self, module: object, name: str, parameter: Any) -> None:
-        """Counts a parameter; called by PyTorch when a module registers it, before it is filled.
+        """Counts a parameter. PyTorch calls this when a module registers one, before it is filled
+        with numbers.
 
         Raises:
-            OversizedModelError: the limit is exceeded.
+            OversizedModelError: the model has more parameters than the limit allows.
         """
         if not self.active or parameter is None or threading.get_ident() != self.thread:
             return
@@ -91,29 +95,30 @@ class SizeLimit:
                 )
 
     def no_memory(self, error: Exception) -> OversizedModelError:
-        """The error for a model that does not fit into memory."""
+        """The error to raise where building the model has run out of memory (``error``)."""
         return self._refusal(
             f"its configuration{self._largest()}",
             f"more memory than there is ({shown(str(error).split('. ')[0])[1:-1]})",
         )
 
     def _largest(self) -> str:
-        """The option with the largest number, the likely cause, for the error message."""
+        """The option with the largest number, which is the likely cause, for the error message: ``
+        (name=number)``; empty if there are no numbers."""
         name = max(self.sizes, key=lambda name: self.sizes[name], default=None)
         return f" ({name}={shown(self.sizes[name])})" if name is not None else ""
 
     def _refusal(self, subject: str, asked: str) -> OversizedModelError:
         tensors, numbers = self.held
         return OversizedModelError(
-            f"{self.path}: {subject} asks for {asked}, the file holds {numbers} parameters in"
+            f"{self.path}: {subject} asks for {asked}, but the file holds {numbers} parameters in"
             f" {tensors} tensors: it is damaged or forged, or its dictionaries are those of another"
             f" model. {self.advice}"
         )
 
 
 def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
-    """Yields (name, integer) for all numbers of a configuration, e.g. (``encoder.embed_dim``,
-    512)."""
+    """Yields (name, number as an integer of at most 2**63) for all numbers of a configuration,
+    nested ones with dotted names, e.g. (``encoder.embed_dim``, 512)."""
     held: Mapping[Any, Any] = (
         vars(config)
         if isinstance(config, Namespace)
@@ -141,7 +146,8 @@ def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
 
 @contextmanager
 def counting(limit: SizeLimit) -> Iterator[None]:
-    """A context that counts registered parameters and turns a lack of memory into a clear error."""
+    """A context in which ``limit`` counts every parameter that a module registers, and a lack of
+    memory raises OversizedModelError."""
     from torch.nn.modules.module import register_module_parameter_registration_hook
 
     handle = register_module_parameter_registration_hook(limit.count)
@@ -156,12 +162,12 @@ def counting(limit: SizeLimit) -> Iterator[None]:
 
 
 def bound_building(module: Any, is_trusted: Any, advice: Any) -> None:
-    """Applies the limit to models that ``fairseq.checkpoint_utils`` builds.
+    """Makes ``fairseq.checkpoint_utils`` apply :class:`SizeLimit` to the models that it builds.
 
     Args:
         module: ``fairseq.checkpoint_utils``, changed in place.
-        is_trusted: function that tells whether the user trusts a file.
-        advice: function from a file to the last sentence of the error message.
+        is_trusted: tells from a path whether the user trusts the file, which then has no limit.
+        advice: returns from a path the last sentence of the error message.
     """
     load, read = module.load_model_ensemble_and_task, module.load_checkpoint_to_cpu
     current: Dict[int, SizeLimit] = {}

@@ -41,7 +41,8 @@ def _watch_class_statements(module: types.ModuleType) -> None:
 
 
 def allow_as_default(base: Any) -> None:
-    """Makes instances of `base` and all its future subclasses acceptable as dataclass defaults."""
+    """Makes instances of `base`, and of all subclasses defined later, acceptable as dataclass
+    defaults."""
 
     def init_subclass(cls: Any, **kwargs: object) -> None:
         super(base, cls).__init_subclass__(**kwargs)

@@ -1,8 +1,8 @@
-"""Escaping for error messages, and the error that ends a command.
+"""Escapes text for error messages, and ends a command with an error of one line.
 
-Imports only the standard library: this is imported before torch and fairseq. The start-up line
-loads ``compat`` without its parent package; therefore ``native/io/escaping.py`` is loaded by its
-path.
+Imports only the standard library, since it is imported before torch and fairseq. The start-up line
+loads ``compat`` without its parent package; therefore ``native/io/escaping.py`` is loaded from its
+path instead of imported by name.
 """
 
 import sys

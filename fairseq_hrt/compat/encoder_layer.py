@@ -16,8 +16,8 @@ empty non-persistent buffers, as TorchScript needs the attributes.
 
 Checkpoints are written without the copies. Those of stock fairseq load here, with ``strict=True``,
 and those written here load in stock fairseq, which makes the copies while loading. Only the
-optimizer's state counts parameters: to resume a training that was started without this repair, give
-``--reset-optimizer``.
+optimizer's state depends on the number of parameters: to resume a training that was started without
+this repair, give ``--reset-optimizer``.
 """
 
 import functools

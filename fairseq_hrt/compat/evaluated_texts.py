@@ -2,8 +2,8 @@
 
 fairseq calls ``eval`` on some options while it builds a model, an optimizer or a task
 (``encoder_layers`` of fconv, ``adaptive_softmax_cutoff`` and ``xformers_att_config`` of every
-Transformer, …). In a file they must be plain literals: ``"[(512, 3)] * 20"`` is one; a call or a
-name is refused.
+Transformer, …). In a checkpoint these strings must be plain literals, such as ``"[(512, 3)] *
+20"``; a call or a name is refused.
 
 Imports only the standard library: this is imported before torch and fairseq.
 """
@@ -56,15 +56,16 @@ def literal(text: str) -> object:
 
 
 def _parsed(text: str) -> ast.Expression:
-    """Parses a text as ``eval`` does, which skips leading spaces and tabs; without warnings about
-    odd syntax (``0or 1``)."""
+    """Parses a text as ``eval`` does, leading spaces and tabs skipped, but without Python's
+    warnings about odd syntax (``0or 1``)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text.lstrip(" \t"), mode="eval")
 
 
 def _value(node: ast.AST) -> Tuple[Any, int]:
-    """(value of an expression, number of elements and characters in it at all depths)."""
+    """(value, size) of the expression at a node; the size is the number of elements and characters
+    in the value at all depths. ValueError if the expression is not a literal or is huge."""
     if isinstance(node, ast.Constant) and isinstance(
         node.value, (int, float, str, bool, type(None))
     ):
@@ -94,7 +95,8 @@ def _values(nodes: Sequence[ast.AST]) -> Tuple[List[Any], int]:
 def _combined(
     operator: ast.operator, left: Tuple[Any, int], right: Tuple[Any, int]
 ) -> Tuple[Any, int]:
-    """``left operator right`` with its size; ValueError if the result would be huge."""
+    """(value, size) of ``left operator right``, where both sides are such pairs, see
+    :func:`_value`; ValueError if the result would be huge."""
     (first, size), (second, more) = left, right
     are_numbers = not any(isinstance(side, (str, list, tuple)) for side in (first, second))
     if are_numbers and max(abs(first), abs(second)) > 2.0**53:
@@ -116,11 +118,12 @@ def _allowed(size: int) -> int:
 
 
 def why_refused(name: str, value: object) -> Optional[str]:
-    """The reason why fairseq must not get an option with this value, or None if it may.
+    """The reason why fairseq must not get an option with this value, a clause that begins with
+    ``which``; None if it may.
 
     Args:
         name: the option.
-        value: not a container.
+        value: the option's value, not a container.
     """
     if isinstance(value, bytes):
         # eval accepts bytes, too.
@@ -176,8 +179,8 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _hides_a_reference(text: str) -> bool:
-    """Whether a text is Python source of a string with a reference, such as ``'\\x24{a.b}'``;
-    fairseq unquotes these in old arguments."""
+    """Whether a text is the Python source of a string that holds a reference, such as
+    ``'\\x24{a.b}'``: in old checkpoints' arguments fairseq evaluates such source."""
     if "\\" not in text and "$" not in text:
         return False
     if len(text) > _LONGEST:

@@ -1,8 +1,8 @@
 """Makes ``fairseq-hydra-train`` import ``common.user_dir`` before it composes the configuration.
 
 fairseq 0.12.2 imports it afterwards (fairseq_cli/train.py:48), so that ``task=translation_hrt``
-ends with "Could not find 'task/translation_hrt'". The plugin is taken from the command line or from
-the file that ``--config-dir`` and ``--config-name`` name.
+ends with "Could not find 'task/translation_hrt'". The value of ``common.user_dir`` is taken from
+the command line or from the file that ``--config-dir`` and ``--config-name`` name.
 """
 
 import sys

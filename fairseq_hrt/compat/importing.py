@@ -1,9 +1,9 @@
 """Applies repairs while fairseq is imported.
 
-A meta-path finder handles the few modules of fairseq that need a repair: the ordinary finders find
-them, and the repair runs just before or after the module's code. Nothing is written to disk, and
-nothing but fairseq is changed (except for a switch of PyTorch in :mod:`.attention_kernels`).
-Processes that do not import fairseq are not affected.
+A meta-path finder handles the few modules of fairseq that need a repair: it lets the ordinary
+finders find the module, and runs the repair just before or after the module's code. Nothing is
+written to disk, and nothing but fairseq is changed (except for a switch of PyTorch in
+:mod:`.attention_kernels`). Processes that do not import fairseq are not affected.
 """
 
 import functools
@@ -26,12 +26,13 @@ class Repair:
     """A fault of fairseq and its repair.
 
     Args:
-        name: name in reports and in ``FAIRSEQ_HRT_DISABLE_REPAIRS``
-        modules: modules of fairseq that are repaired
-        reason: why the repair is needed, or a function that returns this, or None if it is not
-            needed in this process
-        apply: the repair; called once with each module
-        before_execution: call `apply` on the empty module, before its code runs
+        name: its name in reports and in ``FAIRSEQ_HRT_DISABLE_REPAIRS``.
+        modules: the modules of fairseq that are repaired.
+        reason: why the repair is needed; or a function that returns this, or None if the repair is
+            not needed in this process.
+        apply: makes the repair; called once with each module.
+        before_execution: True calls `apply` with the empty module, before its code runs; otherwise
+            afterwards.
     """
 
     name: str
@@ -47,12 +48,12 @@ class Repair:
 
 
 def around(name: str, reason: str, functions: Mapping[str, Callable[..., Any]]) -> Repair:
-    """A repair that wraps functions of fairseq.
+    """A repair that replaces functions of fairseq by wrappers.
 
     Args:
         name, reason: see :class:`Repair`.
-        functions: {``module:function`` or ``module:Class.method``: the wrapper}, which is called
-            with the original function and then its arguments.
+        functions: {``module:function`` or ``module:Class.method``: wrapper}; a wrapper is called
+            with the original function, followed by that call's arguments.
     """
     places = [place.partition(":")[::2] for place in functions]
 
@@ -78,7 +79,15 @@ def _called_with(original: Callable[..., Any], function: Callable[..., Any]) -> 
 
 @dataclass
 class RepairStatus:
-    """The outcome of one repair in this process."""
+    """The outcome of one repair in this process.
+
+    Attributes:
+        repair: the repair.
+        reason: why it is needed; None if it is not, or not known yet.
+        applied: names of the modules that it has been applied to.
+        failed: the error for each module on which it failed.
+        disabled: whether ``FAIRSEQ_HRT_DISABLE_REPAIRS`` switches it off.
+    """
 
     repair: Repair
     reason: Optional[str] = None
@@ -108,7 +117,8 @@ def disabled_repairs() -> List[str]:
 
 
 class RepairingLoader(importlib.abc.Loader):
-    """Runs the repairs of a module before and after its ordinary loader."""
+    """Loads a module by its ordinary loader, and runs the module's repairs before and after its
+    code."""
 
     def __init__(self, loader: importlib.abc.Loader, finder: "RepairingFinder") -> None:
         self.loader = loader
@@ -136,14 +146,15 @@ class RepairingLoader(importlib.abc.Loader):
 
 
 class RepairingFinder(importlib.abc.MetaPathFinder):
-    """Finds the modules that need a repair through the other finders and wraps their loaders."""
+    """Meta-path finder for the modules that need a repair: finds them through the other finders and
+    wraps their loaders in :class:`RepairingLoader`."""
 
     def __init__(self, repairs: Tuple[Repair, ...]) -> None:
         disabled = disabled_repairs()
         unknown = set(disabled) - {repair.name for repair in repairs} - {"all"}
         if unknown:
             logger.warning(
-                "%s names no repair %s; there are: %s",
+                "%s names %s, which is not a repair; the repairs are: %s",
                 DISABLE_VARIABLE,
                 ", ".join(sorted(unknown)),
                 ", ".join(repair.name for repair in repairs),
@@ -158,7 +169,8 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
         self.running: Set[str] = set()
 
     def after(self, module: str, callback: Callable[[], None]) -> None:
-        """Calls `callback` once, as soon as the code of `module` has run; now if it has already."""
+        """Calls `callback` once, as soon as the code of `module` has run; at once if it has run
+        already."""
         if module in sys.modules and module not in self.running:
             callback()
             return
@@ -166,8 +178,8 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
         self.modules.add(module)
 
     def announce(self, module: str) -> None:
-        """Calls the callbacks of `module`; one that raises an error is called again when the module
-        is imported again."""
+        """Calls the callbacks that wait for `module` (:meth:`after`). If one raises an error, it
+        and those behind it are called when the module is imported again."""
         waiting = self.callbacks.get(module, [])
         while waiting:
             waiting[0]()
@@ -192,7 +204,8 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
         return None
 
     def repair(self, module: types.ModuleType, *, before_execution: bool) -> None:
-        """Applies the repairs of `module` that belong before or after its execution."""
+        """Applies those repairs of `module` that belong before its code, or else those that belong
+        after it."""
         for status in self.statuses:
             repair = status.repair
             if (
@@ -217,10 +230,10 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
 
 
 class ModuleView(types.ModuleType):
-    """A module with some names replaced, to be used by one other module.
+    """A module with some of its names replaced, for the use of one other module.
 
-    For example, ``checkpoint_utils.torch = ModuleView(torch, load=...)`` changes the function that
-    `checkpoint_utils` calls and leaves `torch` unchanged for all others.
+    For example, ``checkpoint_utils.torch = ModuleView(torch, load=...)`` changes the ``torch.load``
+    that `checkpoint_utils` calls, and leaves `torch` unchanged for all other modules.
     """
 
     def __init__(self, module: types.ModuleType, **replaced: object) -> None:

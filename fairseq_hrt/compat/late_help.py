@@ -2,8 +2,9 @@
 option with one line.
 
 fairseq 0.12.2 parses a command line twice: first for ``--task``, ``--arch``, ``--criterion`` and
-their like, whose options it then adds. ``--help`` ends the first time, so it never shows them.
-argparse shows every option, a hundred lines, before its message about one.
+their like, then with the options of what these name. ``--help`` ends the first parsing, so it never
+shows those options. For a mistaken option, argparse prints a usage with every option, a hundred
+lines, before its message.
 """
 
 import sys
@@ -29,7 +30,7 @@ def _parse(
 
 
 def _hold_back_help(parser: Any, without_help: Sequence[str]) -> None:
-    """Lets the next parsing leave out ``--help``, and no later one."""
+    """Makes the parser's next parsing ignore ``--help``, and only that one."""
     parse_known = parser.parse_known_args
 
     def first(args: Any = None, namespace: Any = None) -> Any:

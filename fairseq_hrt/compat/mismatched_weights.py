@@ -1,8 +1,8 @@
-"""Names in one line why a checkpoint does not fit the model that is to load it.
+"""Explains in one line why a checkpoint does not fit the model that is to load it.
 
 fairseq 0.12.2 passes on PyTorch's message, which lists every parameter (dozens of lines), and in
 training replaces it by "please ensure that the architectures match". The optimizer's state is not
-compared at all: a training that is resumed with parameters of other sizes ends inside Adam.
+compared at all: a training that is resumed with parameters of other sizes fails inside Adam.
 """
 
 import re
@@ -18,12 +18,12 @@ _LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.")
 
 
 class MismatchedWeightsError(RuntimeError):
-    """The parameters of a checkpoint are not those of the model."""
+    """The parameters of a checkpoint do not fit the model: their names or shapes differ."""
 
 
 def explanation(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """How the parameters of a checkpoint differ from a model's, with what to do; empty if they do
-    not.
+    """States how the parameters of a checkpoint differ from those of a model, and what to do; empty
+    if they are the same.
 
     Args:
         found, wanted: tensors by name, of the checkpoint and of the model.
@@ -44,7 +44,8 @@ def explanation(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
 
 
 def _words(tensors: Mapping[str, Any]) -> Dict[str, int]:
-    """The words of each dictionary."""
+    """The number of words in each dictionary, by a phrase for the message with two gaps: for the
+    number in the checkpoint and that in the model."""
     tables = {side: tensors.get(f"{part}.embed_tokens.weight") for side, part in _SIDES}
     return {
         f"{side} dictionary has {{}} words (that of the data {{}})": len(table)
@@ -54,7 +55,8 @@ def _words(tensors: Mapping[str, Any]) -> Dict[str, int]:
 
 
 def _sizes(tensors: Mapping[str, Any]) -> Dict[str, int]:
-    """Sizes that options of fairseq's Transformers set."""
+    """The sizes that options of fairseq's Transformers set (width, layers, feed-forward), by a
+    phrase for the message with two gaps: for the checkpoint's size and the model's."""
     sizes: Dict[str, int] = {}
     for _, part in _SIDES:
         table = tensors.get(f"{part}.embed_tokens.weight")
@@ -106,12 +108,13 @@ def _explained(load: Any, model: Any, state_dict: Any, *args: Any, **kwargs: Any
         if not found:
             raise
         raise MismatchedWeightsError(
-            f"not the parameters of this {type(model).__name__}: {found}"
+            f"the checkpoint's parameters do not fit this {type(model).__name__}: {found}"
         ) from error
 
 
 def _resumed(load: Any, trainer: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
-    """``Trainer.load_checkpoint(filename, reset_optimizer=False, ...)``."""
+    """Wraps ``Trainer.load_checkpoint(filename, reset_optimizer=False, ...)``: explains parameters
+    that do not fit, and refuses to continue with an optimizer's state that does not."""
     anew = kwargs.get("reset_optimizer", args[0] if args else False)
     try:
         extra = load(trainer, filename, *args, **kwargs)
@@ -129,8 +132,8 @@ def _resumed(load: Any, trainer: Any, filename: Any, *args: Any, **kwargs: Any) 
 
 
 def _require_same_options(trainer: Any, filename: Any) -> None:
-    """Raises ValueError if a model has fitted the checkpoint's parameters to options of its own;
-    the optimizer's state would not fit them."""
+    """Raises ValueError if the model has changed the checkpoint's parameters to fit its own options
+    (``decoder.refitted``): the optimizer's state would not fit them."""
     changed = getattr(getattr(trainer.get_model(), "decoder", None), "refitted", "")
     if changed:
         raise ValueError(

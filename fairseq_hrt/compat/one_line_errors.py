@@ -1,9 +1,9 @@
 """Ends a command of fairseq with one line where this package refuses an option or a file.
 
-fairseq 0.12.2 shows the whole traceback of every error, also of another process (30 to 130 lines),
-and argparse all options before its message. ``LOGLEVEL=DEBUG``, which fairseq reads for its log,
-keeps the traceback. Errors that no message of this package or missing file of the user explains
-stay as they are.
+fairseq 0.12.2 shows the whole traceback of every error, also of another process (30 to 130 lines).
+``LOGLEVEL=DEBUG``, which fairseq reads for its log, keeps the traceback. Only refusals by this
+package or by fairseq's loading of checkpoints, and missing files that the user named, become one
+line; all other errors stay as they are.
 """
 
 import os
@@ -18,11 +18,13 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Refusal(ValueError):
-    """The one line of an error in a process that fairseq has started."""
+    """Passes the one-line message of an error from a process that fairseq has started to its
+    parent."""
 
 
 def explained(error: Optional[BaseException]) -> Optional[str]:
-    """The message of a refusal that caused an error, in one line; None: there is none."""
+    """The message, in one line, of the refusal that caused an error: by this package, by fairseq's
+    loading of checkpoints, or for a missing file. None if neither caused it."""
     while error is not None:
         if type(error).__name__ == "ProcessRaisedException":
             # PyTorch passes on the text of the other process's traceback.
@@ -48,7 +50,7 @@ def _line(error: BaseException) -> str:
 
 
 def _raised_in(error: BaseException) -> str:
-    """The module whose code raised an error."""
+    """The name of the module whose code raised an error; empty if unknown."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -60,7 +62,8 @@ def _debugging() -> bool:
 
 
 def _ending(refused: Callable[[str], Any]) -> Callable[..., Any]:
-    """Wraps a function of fairseq; what it refuses goes to ``refused`` in one line."""
+    """A wrapper for a main function of fairseq: where that function fails by a refusal, ``refused``
+    is called with the one-line message."""
 
     def run(main: Any, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -1,7 +1,7 @@
 """Repairs ``fairseq-score --sentence-bleu``.
 
-fairseq 0.12.2 calls its scorer with three numbers (fairseq_cli/score.py:67), but since 0.10 the
-scorer takes one configuration (scoring/bleu.py:90).
+fairseq 0.12.2 makes its scorer from three numbers, the ids of special symbols
+(fairseq_cli/score.py:67), but since 0.10 the scorer takes one configuration (scoring/bleu.py:90).
 """
 
 from typing import Any

@@ -1,9 +1,11 @@
-"""The source of the .pth line that every Python of the environment runs at start.
+"""The source of the line in a ``.pth`` file that every Python process of the environment runs at
+its start.
 
-setup.py writes it, without comments, into ``fairseq_hrt_startup.pth``. It imports nothing and takes
-a fraction of a millisecond. The first import of fairseq or its commands loads `fairseq_hrt.compat`,
-without the rest of the package (whose ``__init__`` needs a working fairseq), and installs the
-repairs. If fairseq_hrt has been uninstalled or is broken, fairseq is imported unchanged.
+setup.py writes it, without comments, into ``fairseq_hrt_startup.pth``. Running it imports nothing
+and takes a fraction of a millisecond. Then the first import of fairseq or its commands loads
+`fairseq_hrt.compat`, without the rest of the package (whose ``__init__`` needs a working fairseq),
+and installs the repairs. If fairseq_hrt has been uninstalled or is broken, fairseq is imported
+unchanged.
 """
 
 import sys

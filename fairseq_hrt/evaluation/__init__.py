@@ -1,4 +1,5 @@
-"""Comparing translation systems: one machine, one run, one table (``fairseq-hrt benchmark``)."""
+"""Compares translation systems on one machine in one run, with one table as the result
+(``fairseq-hrt benchmark``); also tunes, traces and draws them."""
 
 __all__ = [
     "comet",

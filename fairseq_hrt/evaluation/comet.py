@@ -1,5 +1,5 @@
-"""COMET, by its own command: it needs older packages than fairseq_hrt and therefore an environment
-of its own."""
+"""Scores translations with COMET, through its own command, since COMET needs older packages than
+fairseq_hrt and therefore an environment of its own."""
 
 import logging
 import re
@@ -17,10 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 def check_comet(model: Path, program: str) -> None:
-    """Checks model and program before a long run.
+    """Checks that COMET's model and program exist, before a long run begins.
 
     Raises:
-        ValueError: no such model on disk, or no such program.
+        ValueError: the file of the model or the program does not exist.
     """
     if not model.is_file():
         raise ValueError(
@@ -40,13 +40,13 @@ def comet_scores(
     model: Path,
     program: str,
 ) -> Dict[str, float]:
-    """System scores by the names in ``translations``.
+    """COMET's score of each system's translations, by the name of the system.
 
     Args:
-        sources, references: raw text, one sentence each.
-        translations: detokenised, by system.
-        model: checkpoint of COMET.
-        program: ``comet-score``.
+        sources, references: raw text, a line for each sentence.
+        translations: detokenised translations, a line for each sentence, by the name of the system.
+        model: the file of COMET's model (.ckpt).
+        program: the command ``comet-score``, or its path.
 
     Raises:
         ValueError: the program fails, or prints something other than scores.
@@ -94,7 +94,8 @@ def add_comet(
     model: Path,
     program: str,
 ) -> None:
-    """Adds COMET scores, or the reason why there are none: other results stay valid."""
+    """Adds COMET scores to a comparison; if COMET fails, only the reason, since all other results
+    stay valid."""
     logger.info("scoring with COMET")
     translations = {result.name: result.hypotheses for result in comparison.results}
     try:

@@ -1,5 +1,5 @@
-"""One comparison: quality on the whole test set, speed on a sample of it, the same sentences for
-every system."""
+"""Compares systems on the same sentences: quality on the whole test set, speed on a random sample
+of it."""
 
 import logging
 import os
@@ -34,12 +34,12 @@ class Settings:
     """How systems are compared.
 
     Attributes:
-        batch_sizes: each is measured; 1 gives latency.
-        repeats: measured repeats of each.
-        speed_sentences: size of the sample for speed.
+        batch_sizes: the batch sizes at which speed is measured; 1 gives the latency of a sentence.
+        repeats: how often each speed is measured.
+        speed_sentences: number of sentences in the sample for speed.
         quality_batch: batch size for decoding the whole test set.
-        seed: chooses the sample.
-        threads: of PyTorch, as set by the caller.
+        seed: the seed that draws the sample.
+        threads: number of PyTorch's threads, which the caller has set.
     """
 
     batch_sizes: List[int] = field(default_factory=lambda: [1, 32])
@@ -52,18 +52,19 @@ class Settings:
 
 @dataclass
 class Result:
-    """What was found for one system.
+    """The results of one system.
 
     Attributes:
-        name: of the system.
-        signature: how it decodes.
-        hypotheses: detokenised, in the order of the test set.
-        best: hypothesis of each sentence.
-        quality: scores.
-        timings: by batch size.
-        raw: one raw line at a time, text preparation included; None if it was not measured.
-        footprint: loading and memory; None if it was not measured.
-        comet: score; None if it was not run.
+        name: the name of the system.
+        signature: how the system decodes, see :meth:`.systems.System.signature`.
+        hypotheses: detokenised translations, in the order of the test set.
+        best: the best hypothesis of each sentence.
+        quality: the scores of ``hypotheses``.
+        timings: the times by batch size.
+        raw: the times of one raw line after another, text preparation included; None if they were
+            not measured.
+        footprint: loading time and memory; None if they were not measured.
+        comet: the score of COMET; None if it was not run.
     """
 
     name: str
@@ -78,7 +79,8 @@ class Result:
 
 
 class RawText(NamedTuple):
-    """The raw source lines of the test set, and how they become the model's words and back."""
+    """The raw source lines of the test set, and the text preparation that turns them into the
+    model's words and translations into text."""
 
     pipeline: TextPipeline
     lines: List[str]
@@ -91,14 +93,15 @@ class Comparison:
     Attributes:
         results: in the order in which the systems were given.
         references: names of the systems that speed ratios refer to.
-        source_words: number of words in the sample for speed (space-separated, subwords joined).
-        settings: how it was measured.
-        environment: machine and versions.
-        identical_to: name of the system whose translations the others' are compared with, token by
-            token; or None.
+        source_words: number of source words in the sample for speed (separated by spaces, subwords
+            joined).
+        settings: how the systems were compared.
+        environment: the machine and the versions of packages, by name.
+        identical_to: name of the system with whose translations those of all systems are compared,
+            token by token; None for no such comparison.
         raw_words: number of words in the raw lines of the sample.
-        comet: COMET's model, or why it was not run.
-        language: of the translations; empty where it is not known.
+        comet: the name of COMET's model, or the reason why COMET was not run.
+        language: the code of the target language; empty if it is not known.
     """
 
     results: List[Result]
@@ -112,14 +115,15 @@ class Comparison:
     language: str = ""
 
     def identical(self, result: Result) -> int:
-        """Number of sentences with the same tokens in ``result`` and ``identical_to``."""
+        """The number of sentences that ``result`` and the system ``identical_to`` translated with
+        the same tokens."""
         reference = next(other for other in self.results if other.name == self.identical_to)
         return sum(
             mine.tokens == theirs.tokens for mine, theirs in zip(result.best, reference.best)
         )
 
     def timing(self, name: str, batch_size: int) -> Timing:
-        """Timing of the system ``name``."""
+        """The times of the system ``name`` at a batch size."""
         return next(result for result in self.results if result.name == name).timings[batch_size]
 
 
@@ -135,21 +139,21 @@ def compare(
     identical_to: Optional[str] = None,
     raw: Optional[RawText] = None,
 ) -> Comparison:
-    """Decodes with every system and measures.
+    """Decodes the test set with every system, scores the translations, and measures the speed.
 
     Args:
-        systems: loaded, over the same sentences.
+        systems: the loaded systems; all must have the same sentences.
         references: names of the systems that speed ratios refer to.
         reference_texts: detokenised reference translations.
         valid: all valid translations of each sentence, if they are known.
         detokenize: turns tokenised words into text.
-        settings: of the measurement.
-        rouge: also ROUGE, for summaries.
-        identical_to: the system whose tokens the others' are compared with.
-        raw: also measure the latency of raw lines.
+        settings: how to measure.
+        rouge: True also computes ROUGE, for summaries.
+        identical_to: name of the system with whose tokens those of all systems are compared.
+        raw: raw source lines, whose latency is measured, too; None: it is not.
 
     Raises:
-        ValueError: an unknown reference system; texts that do not fit the test set.
+        ValueError: a reference system is unknown, or the texts do not fit the test set.
     """
     names = [system.name for system in systems]
     for name in [*references, *([identical_to] if identical_to else [])]:
@@ -204,7 +208,7 @@ def compare(
 
 
 def decode_all(system: System, batch_size: int) -> List[Hypothesis]:
-    """The best hypothesis of each sentence of the system's data, in their order."""
+    """The best hypothesis of each sentence of the system's data, in the order of the data."""
     ids = list(range(len(system.dataset)))
     best: Dict[int, Hypothesis] = {}
     with Progress("sentences", len(ids), visible=True) as progress:
@@ -217,8 +221,8 @@ def decode_all(system: System, batch_size: int) -> List[Hypothesis]:
 
 
 def _warn_of_masks(system: System, best: Sequence[Hypothesis]) -> None:
-    """Warns of translations with masks: an iterative model of fairseq, whose mask is ``<unk>``, may
-    stop early."""
+    """Logs a warning if translations contain ``<unk>``, by which fairseq's iterative models mask
+    words: they may have stopped too early."""
     # fairseq's IterativeRefinementGenerator, told to stop where two passes agree.
     if not getattr(system.generator, "adaptive", False):
         return
@@ -235,34 +239,34 @@ def _warn_of_masks(system: System, best: Sequence[Hypothesis]) -> None:
 
 
 def speed_sample(size: int, wanted: int, seed: int) -> List[int]:
-    """``wanted`` of the sentences 0 .. ``size`` - 1, drawn at random without replacement; all if
-    there are fewer."""
+    """The sorted numbers of ``wanted`` of the sentences 0 to ``size`` - 1, drawn at random without
+    replacement; all numbers if there are fewer sentences."""
     return sorted(random.Random(seed).sample(range(size), min(size, wanted)))
 
 
 def target_language(system: System) -> str:
-    """The target language, as the data name it; empty where they do not."""
+    """The code of the target language in the names of the data files; empty if it is not known."""
     return str(getattr(getattr(system.task, "cfg", None), "target_lang", None) or "")
 
 
 def target_texts(system: System) -> List[str]:
-    """Words of the binarised targets."""
+    """The words of each binarised target, separated by spaces."""
     return [system.text(system.dataset[i]["target"]) for i in range(len(system.dataset))]
 
 
 def source_text(system: System, sentence: int) -> str:
-    """Words of one binarised source sentence."""
+    """The words of one binarised source sentence, separated by spaces."""
     dictionary = system.task.source_dictionary
     return dictionary.string(system.dataset[sentence]["source"], continuation(dictionary))
 
 
 def source_texts(system: System) -> List[str]:
-    """Words of the binarised sources."""
+    """The words of each binarised source, separated by spaces."""
     return [source_text(system, number) for number in range(len(system.dataset))]
 
 
 def environment(threads: int) -> Dict[str, str]:
-    """Machine, threads and versions, for the signature beside each figure."""
+    """The processor, threads and versions of packages, by name, for the report."""
     from ..native import __version__
 
     entries = {
@@ -282,7 +286,7 @@ def environment(threads: int) -> Dict[str, str]:
 
 
 def processor() -> str:
-    """Model of the processor and the number of its cores."""
+    """The model of the processor and the number of its cores."""
     name = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.exists():
@@ -294,8 +298,8 @@ def processor() -> str:
 
 
 def commit() -> str:
-    """The commit of this package's source, ``+`` appended if it was changed since; ``-`` outside a
-    repository."""
+    """The commit of the repository that holds this package, with ``+`` appended if files have been
+    changed since; ``-`` outside a repository."""
     folder = Path(__file__).resolve().parent
     try:
         head = [
@@ -316,7 +320,8 @@ def commit() -> str:
 
 
 def to_json(comparison: Comparison) -> Dict[str, Any]:
-    """Everything that was measured, every repeat of every batch included; without hypotheses."""
+    """A comparison as plain data: everything that was measured, every repeat of every batch
+    included, but no translations."""
     systems = []
     for result in comparison.results:
         timings = {

@@ -1,4 +1,5 @@
-"""Loading time, memory and size of the weights of a system, measured in a process of its own."""
+"""Measures loading time, memory and the size of the weights of a system, in a process of its
+own."""
 
 import logging
 import multiprocessing
@@ -16,14 +17,14 @@ from .systems import SystemSpec, load_system
 
 @dataclass(frozen=True)
 class Footprint:
-    """Time and memory of one process.
+    """Loading time and memory of a process that loads a system and translates.
 
     Attributes:
-        load_seconds: to read checkpoint, dictionaries and the binarised sentences; Python's imports
-            are not counted.
+        load_seconds: time to load checkpoint, dictionaries and binarised sentences; Python's
+            imports are not counted.
         base_bytes: memory of the process before loading, imports included.
         peak_bytes: largest memory (resident set) of the process while it loaded and translated.
-        model_bytes: size of the weights.
+        model_bytes: size of the weights, see :attr:`.systems.System.model_bytes`.
         gpu_bytes: largest GPU memory that PyTorch allocated; None on a CPU.
     """
 
@@ -40,10 +41,11 @@ def measure_footprint(
     """Loads a system in a fresh process and translates ``batches`` there.
 
     Args:
-        spec: the system: a converted model itself, not the checkpoint it was converted from.
-        data: see :func:`.systems.generate_arguments`.
-        batches: sentence ids.
-        threads: of PyTorch.
+        spec: the system's specification; it should name a converted model rather than a checkpoint,
+            whose conversion would be counted.
+        data: the arguments that choose the data, see :func:`.systems.generate_arguments`.
+        batches: the sentence ids of each batch.
+        threads: number of PyTorch's threads.
     """
     # Not forked: a fork starts with the memory of this process.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -66,7 +68,7 @@ def _measure(
 
 
 def peak_memory() -> int:
-    """Largest resident set of this process so far, in bytes."""
+    """The largest memory (resident set) that this process has had so far, in bytes."""
     status = Path("/proc/self/status")
     if status.exists():
         # Not getrusage: there a new program inherits the peak of the process that started it.

@@ -1,4 +1,4 @@
-"""A picture of a translation graph."""
+"""Draws the graph that a dag_transformer writes for a sentence (``fairseq-hrt graph``)."""
 
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
@@ -12,16 +12,18 @@ _PATH, _OTHER = "#c1272d", "#3a6ea5"
 
 
 def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float = 0.05) -> None:
-    """Draws a graph as exported by the DAG family.
+    """Draws a graph of translations, as the generator of the dag family describes it.
 
     Vertices stand from left to right; their size shows the probability that a path passes them,
     their labels list the most probable tokens. Links are arcs, the stronger the more probable; the
     chosen path is red.
 
     Args:
-        document: ``vertices``, ``links``, ``translation``.
-        paths: files to write; the suffix gives the format.
-        least: vertices and links of less probability are left out, unless they are chosen.
+        document: the graph as plain data, with the entries ``vertices``, ``links`` and
+            ``translation`` (``describe_graphs`` of the generator).
+        paths: files to write, in the formats that their suffixes name.
+        least: vertices and links of less probability are left out, unless they are on the chosen
+            path.
     """
     shown: List[Dict[str, Any]] = [
         v for v in document["vertices"] if v["chosen"] or v["passing"] >= least

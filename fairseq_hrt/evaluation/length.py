@@ -1,4 +1,4 @@
-"""Quality and time against the length of the source."""
+"""Evaluates quality and time by the length of the source sentence."""
 
 import statistics
 from bisect import bisect_left
@@ -13,15 +13,16 @@ from .quality import bleu_metric
 
 @dataclass(frozen=True)
 class LengthBin:
-    """Sentences whose source has ``low`` to ``high`` tokens (``high`` None: any number).
+    """The sentences whose source has ``low`` to ``high`` tokens, both included (``high`` None: any
+    number from ``low`` on), and their results.
 
     Attributes:
-        sentences: indices into the test set.
+        sentences: their indices in the test set.
         bleu: sacreBLEU by the name of the system.
-        length_ratios: words of the translations by words of the references, by the name of the
-            system.
-        milliseconds: median time of a sentence at batch size 1 by the name of the system; empty
-            where none was timed.
+        length_ratios: number of words in the translations divided by that in the references, by the
+            name of the system.
+        milliseconds: median time of a sentence at batch size 1, by the name of the system; empty if
+            none of the sentences was timed.
     """
 
     low: int
@@ -33,15 +34,15 @@ class LengthBin:
 
     @property
     def title(self) -> str:
-        """``1–10`` or ``31–``."""
+        """The range of lengths as text: ``1–10``, or ``31–`` without an upper end."""
         return f"{self.low}–{'' if self.high is None else self.high}"
 
 
 def read_limits(text: str) -> List[int]:
-    """Upper limits of the bins: ``10,20,30``.
+    """Reads the upper limits of the bins, e.g. ``10,20,30``; each belongs to its bin.
 
     Raises:
-        ValueError: they are not increasing positive numbers.
+        ValueError: the text is not a list of increasing positive numbers.
     """
     try:
         limits = [int(limit) for limit in text.split(",")]
@@ -57,12 +58,13 @@ def read_limits(text: str) -> List[int]:
 def by_length(
     comparison: Comparison, lengths: Sequence[int], references: Sequence[str], limits: Sequence[int]
 ) -> List[LengthBin]:
-    """Splits a comparison by source length; bins without sentences are left out.
+    """Evaluates a comparison separately for each range of source lengths; ranges without sentences
+    are left out.
 
     Args:
-        comparison: of systems that translated the same test set.
-        lengths: source tokens of each of its sentences, ``</s>`` not counted.
-        references: detokenised, one a sentence.
+        comparison: the results of systems that translated the same test set.
+        lengths: the number of source tokens of each sentence, without ``</s>``.
+        references: the detokenised reference of each sentence.
         limits: see :func:`read_limits`.
     """
     members: List[List[int]] = [[] for _ in range(len(limits) + 1)]
@@ -88,8 +90,8 @@ def by_length(
 
 
 def _milliseconds(comparison: Comparison, sentences: Sequence[int]) -> Dict[str, float]:
-    """Each system's median over those of ``sentences`` that were timed; each counts with its median
-    over the repeats."""
+    """Each system's median time, in milliseconds, over those of ``sentences`` that were timed at
+    batch size 1; of each sentence the median over the repeats is taken."""
     wanted, found = set(sentences), {}
     for result in comparison.results:
         timing = result.timings.get(1)
@@ -105,7 +107,8 @@ def _milliseconds(comparison: Comparison, sentences: Sequence[int]) -> Dict[str,
 
 
 def markdown_by_length(comparison: Comparison, bins: Sequence[LengthBin]) -> str:
-    """BLEU and milliseconds of each system in each bin."""
+    """A Markdown table with BLEU, length ratio and time in milliseconds: a row for each system, a
+    column for each bin."""
     header = ["System", *(f"{own.title} ({len(own.sentences)})" for own in bins)]
     lines = ["| " + " | ".join(header) + " |", "|---" + "|---:" * len(bins) + "|"]
     for result in comparison.results:
@@ -126,8 +129,8 @@ def markdown_by_length(comparison: Comparison, bins: Sequence[LengthBin]) -> str
 def draw_by_length(
     comparison: Comparison, bins: Sequence[LengthBin], paths: Sequence[Path]
 ) -> None:
-    """Two panels over the bins, BLEU and milliseconds, a line a system; the suffix of a path names
-    the format."""
+    """Draws two panels with a line for each system, BLEU and milliseconds per sentence over the
+    bins, into ``paths``, whose suffixes name the formats."""
     from matplotlib.figure import Figure
 
     from .picture import plain

@@ -1,4 +1,4 @@
-"""Quality against speed as a picture."""
+"""Draws quality against speed, and speed against batch size."""
 
 from itertools import product
 from pathlib import Path
@@ -27,17 +27,22 @@ _DASHES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 
 
 def plain(text: str) -> str:
-    """Escapes ``$``, which begins a formula in matplotlib."""
+    """Escapes ``$`` in a text, since matplotlib takes it for the beginning of a formula."""
     return text.replace("$", r"\$")
 
 
 def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None:
-    """Draws BLEU (ROUGE-L where it was computed) against source words a second at ``batch_size``,
-    one point a system, into ``paths`` (the suffix names the format, e.g. .png and .svg).
+    """Draws a point for each system: BLEU (ROUGE-L where it was computed) against source words per
+    second at ``batch_size``.
 
-    Systems of one task share a colour. The grey line is the Pareto frontier: no other system is
-    both faster and better. The scale at the top is the speed relative to the first reference
-    system.
+    Systems with the same task have the same colour. The grey line is the Pareto frontier: no other
+    system is both faster and better than one on it. The scale at the top is the speed relative to
+    the first reference system.
+
+    Args:
+        comparison: the results.
+        batch_size: one of the batch sizes that were measured.
+        paths: files to write, in the formats that their suffixes name (.png, .svg).
     """
     speeds = [
         result.timings[batch_size].words_per_second(comparison.source_words)
@@ -95,7 +100,7 @@ def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None
 
 
 def frontier(points: Sequence[Tuple[float, float]]) -> List[Tuple[float, float]]:
-    """The Pareto-optimal (speed, quality) pairs, fastest first."""
+    """The Pareto-optimal (speed, quality) pairs among ``points``, fastest first."""
     kept: List[Tuple[float, float]] = []
     for speed, score in sorted(points, reverse=True):
         if not kept or score > kept[-1][1]:
@@ -104,8 +109,8 @@ def frontier(points: Sequence[Tuple[float, float]]) -> List[Tuple[float, float]]
 
 
 def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
-    """Draws source words a second against the batch size, a line for each system, named at its
-    right end."""
+    """Draws source words per second against the batch size into ``paths``: a line for each system,
+    with the system's name at its right end."""
     figure, _, axes = _canvas()
     colours, sizes = _colours(comparison), comparison.settings.batch_sizes
     ends = []
@@ -153,7 +158,8 @@ def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
 
 
 def apart(wanted: Sequence[float], distance: float) -> List[float]:
-    """Shifts ascending places in 0 to 1 until they are ``distance`` apart, if there is room."""
+    """Shifts places between 0 and 1, given in ascending order, until neighbours are ``distance``
+    apart; if there is no room for that, as far as they fit."""
     distance = min(distance, 1 / max(len(wanted) - 1, 1))
     places: List[float] = []
     for place in wanted:
@@ -176,7 +182,7 @@ def _canvas() -> Tuple[Figure, FigureCanvasAgg, Axes]:
 
 
 def _colours(comparison: Comparison) -> Dict[str, str]:
-    """A colour for each task, by the names of its systems."""
+    """A colour for each system, by its name; systems with the same task share one."""
     tasks = list(dict.fromkeys(result.signature["task"] for result in comparison.results))
     return {
         result.name: _COLOURS[tasks.index(result.signature["task"]) % len(_COLOURS)]
@@ -191,7 +197,8 @@ def _label(
     scores: Sequence[float],
     names: Sequence[str],
 ) -> None:
-    """Puts each name at the nearest free place beside its point, with a thin line to it."""
+    """Writes each system's name at the nearest free place beside its point, with a thin line to the
+    point."""
     # The layout is computed when the figure is drawn; before that no position on it is known.
     canvas.draw()
     renderer = canvas.get_renderer()
@@ -239,13 +246,14 @@ def _annotate(
 
 
 def _outside(box: Box, frame: Sequence[float]) -> float:
-    """How far ``box`` sticks out of ``frame``, summed over the four sides."""
+    """How many pixels ``box`` sticks out of ``frame`` (left, bottom, right, top), summed over the
+    four sides."""
     beyond = (frame[0] - box[0], frame[1] - box[1], box[2] - frame[2], box[3] - frame[3])
     return sum(max(0.0, length) for length in beyond)
 
 
 def overlap(first: Box, second: Box) -> float:
-    """Area that two boxes have in common."""
+    """The area in square pixels that two boxes have in common."""
     width = min(first[2], second[2]) - max(first[0], second[0])
     height = min(first[3], second[3]) - max(first[1], second[1])
     return max(0.0, width) * max(0.0, height)

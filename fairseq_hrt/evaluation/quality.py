@@ -1,5 +1,5 @@
-"""Quality of translations: sacreBLEU and chrF on detokenised text, and the share of exactly valid
-translations."""
+"""Scores translations: BLEU and chrF by sacreBLEU on detokenised text, ROUGE, and the share that is
+one of all valid translations."""
 
 import json
 import re
@@ -22,15 +22,15 @@ class Quality:
 
     Attributes:
         bleu: sacreBLEU, 0 to 100.
-        bleu_signature: how it was computed, as sacreBLEU states it.
+        bleu_signature: sacreBLEU's description of how BLEU was computed.
         chrf: chrF2, 0 to 100.
-        chrf_signature: likewise.
-        valid_share: share of hypotheses that are one of the valid translations, 0 to 1; None
-            without these.
-        rouge: F1 of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 100, mean over the sentences; None where it
-            was not asked for.
-        length_ratio: words of the hypotheses by words of the references, as sacreBLEU's BLEU counts
-            them; below 1 it costs BLEU its brevity penalty. None where it is not known.
+        chrf_signature: the same for chrF.
+        valid_share: share of hypotheses that are one of the valid translations, 0 to 1; None if
+            these are not known.
+        rouge: F1 of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 100, mean over the sentences; None if it was
+            not asked for.
+        length_ratio: number of words in the hypotheses divided by that in the references, as
+            sacreBLEU counts them; below 1, BLEU has a brevity penalty. None if it is not known.
     """
 
     bleu: float
@@ -50,15 +50,18 @@ def evaluate(
     rouge: bool = False,
     language: str = "",
 ) -> Quality:
-    """Scores detokenised ``hypotheses`` against one reference each, and against sets of ``valid``
-    translations.
+    """Scores detokenised translations.
 
     Args:
-        language: of the translations, see :func:`bleu_metric`.
+        hypotheses: the translations, one for each sentence.
+        references: the reference of each sentence.
+        valid: the set of all valid translations of each sentence, if they are known.
+        rouge: True also computes ROUGE.
+        language: the code of the target language, see :func:`bleu_metric`.
 
     Raises:
         ValueError: the numbers of sentences differ, or the package of ROUGE or of the language's
-            tokenizer is not installed.
+            tokeniser is not installed.
     """
     for name, others in (("references", references), ("sets of valid translations", valid)):
         if others is not None and len(others) != len(hypotheses):
@@ -80,11 +83,11 @@ def evaluate(
 
 
 def bleu_metric(language: str) -> sacrebleu.BLEU:
-    """BLEU with the tokenizer that sacreBLEU takes for a target language: ``zh``, ``ja-mecab``,
-    ``ko-mecab``, 13a for all others.
+    """sacreBLEU's BLEU with its tokeniser for a target language: ``zh``, ``ja-mecab``,
+    ``ko-mecab``, and 13a for all others.
 
     Raises:
-        ValueError: its package is not installed.
+        ValueError: the tokeniser's package is not installed; the message names it.
     """
     try:
         return sacrebleu.BLEU(trg_lang=language)
@@ -118,8 +121,8 @@ def rouge_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[s
 
 
 def valid_share(hypotheses: Sequence[str], valid: Sequence[Set[str]]) -> float:
-    """Share of ``hypotheses`` that are one of their ``valid`` translations, but for surrounding
-    space."""
+    """The share, from 0 to 1, of ``hypotheses`` that are one of their ``valid`` translations;
+    surrounding spaces are ignored."""
     hits = sum(
         hypothesis.strip() in translations for hypothesis, translations in zip(hypotheses, valid)
     )
@@ -127,12 +130,12 @@ def valid_share(hypotheses: Sequence[str], valid: Sequence[Set[str]]) -> float:
 
 
 def read_lines(path: Path) -> List[str]:
-    """Lines of a text file, plain or gzip. Only a line feed ends a line, as for the tools that made
-    the data.
+    """The lines of a text file, plain or gzip. Only a line feed ends a line, as for the tools that
+    made the data.
 
     Raises:
         ValueError: a line is not UTF-8, or the gzip data are damaged; the message names the file.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     found: List[str] = []
     try:
@@ -145,10 +148,11 @@ def read_lines(path: Path) -> List[str]:
 
 
 def read_valid_translations(path: Path) -> List[Set[str]]:
-    """Reads one JSON object ``{"source": ..., "translations": [...]}`` a line.
+    """Reads the valid translations of each sentence from a file with a JSON object ``{"source":
+    ..., "translations": [...]}`` per line.
 
     Raises:
-        ValueError: a line is not such an object; the message has its number.
+        ValueError: a line is not such an object; the message names its number.
     """
     result = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -162,15 +166,15 @@ def read_valid_translations(path: Path) -> List[Set[str]]:
 
 
 def build_detokenizer(name: Optional[str], recipe: Optional[TextRecipe] = None) -> Detokenizer:
-    """A detokeniser.
+    """Makes a function that detokenises a line.
 
     Args:
-        name: ``moses:de`` (sacremoses, with the rules for a language, escapes undone), ``none``, or
-            None: that of ``recipe``, if there is one.
+        name: ``moses:de`` (sacremoses with the rules of a language; escapes are undone), ``none``,
+            or None: the detokeniser of ``recipe``, or none without a recipe.
         recipe: the text preparation of a bundle.
 
     Raises:
-        ValueError: any other name, or sacremoses is not installed.
+        ValueError: the name is another, or sacremoses is not installed.
     """
     if name is None and recipe is not None:
         return tokenization(recipe)[1]

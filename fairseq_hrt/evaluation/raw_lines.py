@@ -1,4 +1,5 @@
-"""Translation of raw lines, as a user waits for it: with tokenisation and detokenisation."""
+"""Measures the translation of raw lines, as a user waits for it: tokenisation and detokenisation
+included."""
 
 from typing import List, Sequence
 
@@ -7,12 +8,13 @@ from .systems import System
 
 
 class RawLines:
-    """A system with its text preparation, timed like a system (:class:`.speed.Timed`).
+    """A system together with its text preparation, behind the interface :class:`.speed.Timed`, so
+    that :func:`.speed.measure` times tokenising, decoding and detokenising as one.
 
     Args:
-        system: loaded.
-        pipeline: prepares its text.
-        lines: raw source lines; sentence ids are their numbers.
+        system: the loaded system.
+        pipeline: turns raw text into the system's words, and words into text.
+        lines: raw source lines; the id of a sentence is the index of its line.
     """
 
     def __init__(self, system: System, pipeline: TextPipeline, lines: Sequence[str]) -> None:
@@ -20,11 +22,11 @@ class RawLines:
         self.system, self.pipeline, self.lines = system, pipeline, lines
 
     def collate(self, ids: Sequence[int]) -> List[str]:
-        """The raw lines."""
+        """The raw lines with these indices."""
         return [self.lines[i] for i in ids]
 
     def decode(self, sample: List[str]) -> List[str]:
-        """Translates raw lines; a line without words gives an empty one."""
+        """Translates raw lines into raw text; a line without words becomes an empty one."""
         prepared = [self.pipeline.words(line) for line in sample]
         filled = [number for number, words in enumerate(prepared) if words]
         found = [""] * len(sample)
@@ -38,15 +40,16 @@ class RawLines:
 
 
 def differing_sentences(system: System, pipeline: TextPipeline, lines: Sequence[str]) -> int:
-    """Number of raw lines that the pipeline prepares differently from the binarised data.
+    """The number of raw lines that the pipeline turns into other words than the system's data set
+    holds.
 
     Raises:
-        ValueError: there are more or fewer lines than sentences.
+        ValueError: the number of lines is not that of the sentences in the data.
     """
     if len(lines) != len(system.dataset):
         raise ValueError(
-            f"{len(lines)} raw source lines but {len(system.dataset)} sentences in the data: they"
-            " must correspond"
+            f"{len(lines)} raw source lines but {len(system.dataset)} sentences in the data:"
+            " give one line for each sentence"
         )
     dictionary = system.task.source_dictionary
     return sum(

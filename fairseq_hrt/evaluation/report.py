@@ -1,4 +1,4 @@
-"""The comparison as a Markdown table."""
+"""Writes a comparison of systems as Markdown tables."""
 
 from typing import Dict, List, Sequence
 
@@ -9,9 +9,11 @@ from .speed import Spread
 
 
 def markdown(comparison: Comparison) -> str:
-    """A table with a row for each system; below it decoding options, metric signatures, machine.
+    """The report: a table with a row for each system; below it decoding options, metric signatures
+    and the machine.
 
-    The first batch size stands beside the quality; each further one has a table of its own.
+    The first table has quality, and speed at the first batch size; a second batch size has a table
+    of its own, and several further ones share one.
     """
     first, *others = comparison.settings.batch_sizes
     parts = [
@@ -61,7 +63,8 @@ def markdown(comparison: Comparison) -> str:
 
 
 def decode_signature(signature: Dict[str, str]) -> str:
-    """``task:translation|checkpoint:checkpoint_best.pt|beam:1|…``, in the manner of sacreBLEU."""
+    """A system's decoding options in one line, in the manner of sacreBLEU's signatures:
+    ``task:translation|checkpoint:checkpoint_best.pt|beam:1|…``."""
     return "|".join(f"{key}:{value}" for key, value in signature.items())
 
 
@@ -109,7 +112,7 @@ def _speed_row(comparison: Comparison, result: Result, size: int) -> List[str]:
 
 
 def _throughput(comparison: Comparison) -> str:
-    """Words per second: a row for each system, a column for each batch size."""
+    """A table of words per second: a row for each system, a column for each batch size."""
     sizes = comparison.settings.batch_sizes
     rows = []
     for result in comparison.results:

@@ -1,4 +1,4 @@
-"""The files of a comparison."""
+"""Writes the results of a comparison into files."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from .comparison import Comparison, to_json
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Wraps an import that needs matplotlib.
+    """A context for importing a module that needs matplotlib.
 
     Raises:
         ValueError: matplotlib is not installed.
@@ -26,12 +26,12 @@ def drawing() -> Iterator[None]:
 
 
 def picture_files(folder: Path, name: str) -> List[Path]:
-    """The files of a picture, one for each format."""
+    """The paths of a picture in ``folder``, one for each format (PNG and SVG)."""
     return [folder / f"{name}.{kind}" for kind in ("png", "svg")]
 
 
 def in_file_names(name: str) -> str:
-    """A system's name for use in a file name: ``HRT k=2`` gives ``HRT_k_2``."""
+    """A system's name in a form that is safe in file names: ``HRT k=2`` becomes ``HRT_k_2``."""
     return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
 
 

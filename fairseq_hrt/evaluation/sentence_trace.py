@@ -1,9 +1,9 @@
-"""Which words a decoder fixed together, step by step: the decoding dependency graph (Santilli et
-al., 2023, section 3.4).
+"""Records which words of a sentence a decoder fixed in which pass: the decoding dependency graph
+(Santilli et al., 2023, section 3.4).
 
-Rows are decoder passes, columns the words of the translation. Above them, arcs join the words of
-one pass: they were decoded without seeing each other, or, in parallel decoding of an autoregressive
-model, confirmed together.
+In its pictures, rows are decoder passes and columns the words of the translation. Above them, arcs
+join the words that one pass fixed: they were decoded without seeing each other, or, in parallel
+decoding of an autoregressive model, confirmed together.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -23,12 +23,12 @@ STATES = ("open", "wrong", "right, not confirmed", "fixed now", "settled")
 
 @dataclass
 class Cell:
-    """One word in one pass.
+    """The state of one word of the translation in one decoder pass.
 
     Attributes:
         state: index into STATES.
-        token: what stands there, empty if nothing does.
-        probability: of the token, where the pass computed it.
+        token: the word that stands at this position in this pass; empty if none does.
+        probability: the word's probability; None if this pass did not compute it.
     """
 
     state: int
@@ -41,12 +41,13 @@ class Trace:
     """How one system decoded one sentence.
 
     Attributes:
-        name: of the system.
-        source: its words.
-        tokens: the translation, ``</s>`` included.
-        passes: a row of cells, one for each token, for each decoder pass.
-        fixed: pass (1 = first) in which each token was fixed.
-        directions: where there are several, the direction that wrote each token.
+        name: the name of the system.
+        source: the words of the source.
+        tokens: the tokens of the translation, ``</s>`` included.
+        passes: for each decoder pass a row with a cell for each token.
+        fixed: the pass (1 = first) in which each token was fixed.
+        directions: the number of the direction, from 0, that wrote each token; empty if there is
+            only one.
         decoder_calls: number of calls of the decoder.
     """
 
@@ -60,7 +61,8 @@ class Trace:
 
     @property
     def arcs(self) -> List[List[int]]:
-        """Pairs of neighbouring tokens that one pass fixed."""
+        """The pairs [place, place] of tokens that one pass fixed with no other token of that pass
+        between them."""
         found = []
         for step in sorted(set(self.fixed)):
             members = [place for place, own in enumerate(self.fixed) if own == step]
@@ -68,17 +70,17 @@ class Trace:
         return found
 
     def to_json(self) -> Dict[str, Any]:
-        """The trace as plain data."""
+        """The trace as plain data, with arcs and the names of the states."""
         return {**asdict(self), "arcs": self.arcs, "states": list(STATES)}
 
 
 def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
-    """Decodes one sentence and records its passes.
+    """Decodes one sentence and records the decoder passes.
 
     Args:
-        system: of any family.
+        system: a system of any family.
         sample: a batch of one sentence.
-        source: its words.
+        source: the words of the sentence.
     """
     iterations: List[Any] = []
     # Only parallel decoding has guesses to report.
@@ -100,7 +102,8 @@ def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
 def _passes_of_steps(
     tokens: Sequence[str], fixed: Sequence[int], scores: Sequence[float]
 ) -> List[List[Cell]]:
-    """The passes of a decoder that never takes a word back."""
+    """The rows of cells for a decoder that never changes a word it has written, from the pass (1 =
+    first) that fixed each token and the token's log-probability."""
     probabilities = torch.tensor(scores).exp().clamp(max=1).tolist()
     rows = []
     for step in range(1, max(fixed) + 1):
@@ -117,7 +120,8 @@ def _passes_of_steps(
 def _passes_of_guesses(
     iterations: Sequence[Any], final: Sequence[int], dictionary: Any
 ) -> List[List[Cell]]:
-    """The passes of parallel decoding: what each answered, right or wrong."""
+    """The rows of cells for parallel decoding, which guesses words and corrects them: each guess is
+    marked as right or wrong by the final translation."""
     rows = []
     for iteration in iterations:
         row = [Cell(OPEN) for _ in final]
@@ -142,7 +146,8 @@ _COLOURS = {OPEN: "90", WRONG: "31", RIGHT: "33", FIXED: "32", SETTLED: "90"}
 
 
 def to_text(found: Trace, *, colour: bool) -> str:
-    """The passes for a terminal: a line each, every word with its state."""
+    """The trace for a terminal: a line for each pass, with a mark or a colour for the state of each
+    word."""
     name, source = printable(found.name), printable(found.source)
     lines = [
         f"{name}: {len(found.tokens)} tokens in {len(found.passes)} passes",
@@ -164,7 +169,7 @@ def to_text(found: Trace, *, colour: bool) -> str:
 
 
 def legend(*, colour: bool) -> str:
-    """What the marks of :func:`to_text` mean."""
+    """A line that explains the marks of :func:`to_text`."""
     parts = []
     for state, name in enumerate(STATES):
         mark = f"\x1b[{_COLOURS[state]}m{_MARKS[state]}\x1b[0m" if colour else _MARKS[state]

@@ -1,5 +1,5 @@
-"""Speed of several systems in one run: interleaved, repeated, summed up by medians with their
-spread."""
+"""Measures the speed of several systems in one run: they take turns, every measurement is repeated,
+and the result is the median with its range."""
 
 import math
 import statistics
@@ -11,21 +11,26 @@ from ..engine import GenerationCounters
 
 
 class Timed(Protocol):
-    """What can be measured; :class:`~.systems.System` is one."""
+    """What :func:`measure` can time; :class:`~.systems.System` has this interface.
+
+    Attributes:
+        name: the name in the results.
+        counters: encoder and decoder calls since the last reset.
+    """
 
     name: str
     counters: GenerationCounters
 
     def collate(self, ids: Sequence[int]) -> Any:
-        """The batch of the sentences ``ids``."""
+        """The batch of the sentences ``ids``, made outside the measured time."""
 
     def decode(self, sample: Any) -> Any:
-        """Translates a batch."""
+        """Translates a batch that :meth:`collate` made; this is timed."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Median and range of one figure over the repeats."""
+    """Median, minimum and maximum of one figure over the repeats."""
 
     median: float
     low: float
@@ -33,18 +38,19 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Median, minimum and maximum of ``values`` (at least one)."""
+        """The spread of ``values``, of which there must be at least one."""
         return cls(median=statistics.median(values), low=min(values), high=max(values))
 
 
 @dataclass
 class Timing:
-    """What one system needed for the same batches in every repeat.
+    """The times that one system needed for the same batches in every repeat.
 
     Attributes:
-        batches: sentence ids of each batch.
-        seconds: ``seconds[repeat][batch]``.
-        decoder_calls: of one repeat; None where they are not known.
+        batches: the sentence ids of each batch.
+        seconds: decoding times as ``seconds[repeat][batch]``.
+        decoder_calls: the number of decoder calls in one repeat; None if the decoder does not
+            report it.
     """
 
     batches: List[List[int]]
@@ -53,44 +59,47 @@ class Timing:
 
     @property
     def sentences(self) -> int:
-        """Sentences of one repeat."""
+        """The number of sentences that one repeat decodes."""
         return sum(len(batch) for batch in self.batches)
 
     def sentences_per_second(self) -> Spread:
-        """Sentences per second, over the repeats."""
+        """Sentences per second: median and range over the repeats."""
         return Spread.of([self.sentences / sum(repeat) for repeat in self.seconds])
 
     def words_per_second(self, words: int) -> Spread:
-        """Words per second, over the repeats; ``words`` counts those of all batches."""
+        """Words per second: median and range over the repeats; ``words`` is the number of words in
+        all batches together."""
         return Spread.of([words / sum(repeat) for repeat in self.seconds])
 
     def batch_milliseconds(self, percent: float) -> float:
-        """The ``percent``-th percentile of the batches' times, each its median over the repeats."""
+        """The ``percent``-th percentile over the batches of a batch's time, for which the median
+        over the repeats is taken."""
         medians = sorted(statistics.median(times) for times in zip(*self.seconds))
         # Nearest rank: the result is the time of a batch that was really decoded.
         rank = max(1, math.ceil(percent / 100 * len(medians)))
         return 1000 * medians[rank - 1]
 
     def mean_milliseconds(self) -> float:
-        """Mean of the batches' times, each its median over the repeats."""
+        """The mean over the batches of a batch's time, for which the median over the repeats is
+        taken."""
         return 1000 * statistics.fmean(statistics.median(times) for times in zip(*self.seconds))
 
     def decoder_calls_per_batch(self) -> Optional[float]:
-        """Mean over the batches; at batch size 1 the decoder calls of a sentence. None where they
-        are not known."""
+        """The mean number of decoder calls per batch, which at batch size 1 is that per sentence;
+        None if the decoder does not report it."""
         return None if self.decoder_calls is None else self.decoder_calls / len(self.batches)
 
     def ratio_to(self, reference: "Timing") -> Spread:
-        """How many times as fast as ``reference``: repeats are compared pairwise, so that a slow
-        phase of the machine cancels out."""
+        """How many times as fast as ``reference`` this system is: median and range of the ratios
+        within each repeat, so that a slow phase of the machine cancels out."""
         return Spread.of(
             [sum(theirs) / sum(ours) for ours, theirs in zip(self.seconds, reference.seconds)]
         )
 
 
 def make_batches(ids: Sequence[int], lengths: Sequence[int], batch_size: int) -> List[List[int]]:
-    """Batches of ``batch_size`` sentences of similar length (the last may be smaller), ``lengths``
-    those of ``ids``."""
+    """Divides the sentences ``ids``, whose numbers of tokens are ``lengths``, into batches of
+    similar length; each has ``batch_size`` sentences, the last may have fewer."""
     order = [sentence for _, sentence in sorted(zip(lengths, ids))]
     return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
 
@@ -103,33 +112,34 @@ def measure(
     clock: Callable[[], float] = time.perf_counter,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Dict[str, Timing]:
-    """Decodes ``batches`` with every system, ``repeats`` times, the systems taking turns.
+    """Times every system while it decodes all ``batches``, ``repeats`` times; within each repeat
+    the systems take turns.
 
-    The systems are interleaved and their order is rotated from repeat to repeat: a machine that is
-    slow for a while slows all of them. One more repeat before, not counted, warms up. Batches are
-    collated outside the clock.
+    The order of the systems is rotated from repeat to repeat: a machine that is slow for a while
+    slows all of them. One repeat before, which is not counted, warms up. Making the batches is not
+    timed.
 
     Args:
-        systems: with distinct names.
-        batches: sentence ids.
-        repeats: measured repeats, at least 1.
-        clock: seconds, monotonic.
+        systems: the systems; their names must be distinct.
+        batches: the sentence ids of each batch.
+        repeats: number of measured repeats, at least 1.
+        clock: returns seconds and never goes back.
         progress: called with a line of text before each repeat.
 
     Returns:
-        timings by the name of the system.
+        The timings by the name of the system.
 
     Raises:
-        ValueError: fewer than one repeat, no batches, or two systems of one name.
+        ValueError: ``repeats`` is less than 1, there are no batches, or two systems share a name.
     """
     if repeats < 1:
-        raise ValueError(f"repeats={repeats}: at least one is needed")
+        raise ValueError(f"repeats={repeats}: give at least 1")
     if not batches:
         raise ValueError("there are no sentences to measure with; choose a larger subset")
     timings = {system.name: Timing(batches=batches) for system in systems}
     if len(timings) != len(systems):
         raise ValueError(
-            f"systems need distinct names, these are {[system.name for system in systems]}"
+            f"two systems share a name: {[system.name for system in systems]}; give each its own"
         )
     for repeat in range(-1, repeats):
         progress("warm-up" if repeat < 0 else f"repeat {repeat + 1} of {repeats}")

@@ -12,8 +12,8 @@ _PALETTE = (33, 166, 35, 163, 136, 37, 161, 64, 99, 202, 30, 125)
 
 
 def use_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether to colour: never with NO_COLOR, always with FORCE_COLOR, else when ``stream`` is a
-    terminal.
+    """Whether to colour what is written to ``stream``: never with NO_COLOR, always with
+    FORCE_COLOR, else if the stream is a terminal.
 
     An empty variable counts as not set (no-color.org).
     """
@@ -29,18 +29,19 @@ def show_steps(
     colour: bool,
     directions: Optional[Sequence[int]] = None,
 ) -> str:
-    """The tokens in one line, each with its step.
+    """A translation's tokens in one line, each with the decoding step that fixed it.
 
     Args:
-        tokens: of one translation.
-        steps: the decoding step (1 = first) of each, of the same length; None if the decoder does
-            not tell.
-        colour: colours by step; else ``token/step``. Without steps just the tokens.
-        directions: where there are several, the direction that wrote each token: ``token/3b`` is
-            step 3 of the second; in colour the first is plain and the others are underlined.
+        tokens: the tokens of one translation.
+        steps: the decoding step (1 = first) of each token; None if the decoder does not report
+            steps: then only the tokens are shown.
+        colour: True shows the step by a colour, False as ``token/step``.
+        directions: the number of the direction, from 0, that wrote each token, for decoders with
+            several: ``token/3b`` is step 3 of the second; in colour, tokens of all but the first
+            are underlined.
 
     Raises:
-        ValueError: the lengths differ.
+        ValueError: ``steps`` and ``tokens`` differ in length.
     """
     if steps is None:
         return " ".join(tokens)
@@ -65,7 +66,7 @@ def show_steps(
 
 
 def legend(steps: int, *, colour: bool) -> str:
-    """The colours of steps 1 .. ``steps``; empty without colours."""
+    """A line with the colour of each of the steps 1 to ``steps``; empty without colours."""
     if not colour:
         return ""
     return "step " + " ".join(_paint(str(step), step) for step in range(1, steps + 1))
@@ -77,8 +78,8 @@ def _paint(text: str, step: int, *, underlined: bool = False) -> str:
 
 
 def examples(comparison: Comparison, systems: Sequence[System], count: int, *, colour: bool) -> str:
-    """Source and translations of ``count`` sentences, spread over the test set, with the step of
-    each token."""
+    """A text with source and translations of ``count`` sentences, spread evenly over the test set;
+    each token is shown with its decoding step."""
     size = len(comparison.results[0].hypotheses)
     count = min(count, size)
     lines: List[str] = []

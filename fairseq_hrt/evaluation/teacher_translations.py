@@ -1,8 +1,9 @@
-"""A teacher's translations of a training set, written in blocks of lines.
+"""Writes a teacher's translations of a training set, in blocks of sentences (``fairseq-hrt
+distill``).
 
-The file of a block appears when it is complete: a killed run continues at the block that it lost,
-and several processes can share the work. Batches are cut within blocks, so the merged text is the
-same, byte by byte, however it was made.
+A block's file appears when the block is complete: a killed run continues with the block that it had
+begun, and several processes can share the work. Batches never span blocks, so that the merged text
+is the same, byte by byte, however the work was shared or interrupted.
 """
 
 import json
@@ -23,16 +24,16 @@ Decode = Callable[[Sequence[int]], List[List[str]]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is translated, and which share this process takes.
+    """What is to be translated, and which share of it this process takes.
 
     Attributes:
-        sentences: of the training set.
-        lengths: source tokens of each.
-        block: sentences of a block.
-        max_tokens: padded source tokens of a batch.
-        shards, shard: this process takes the blocks whose number leaves ``shard`` when divided by
-        ``shards``.
-        settings: whatever else shapes the result; a folder holds blocks of one setting only.
+        sentences: number of sentences in the training set.
+        lengths: number of source tokens of each sentence.
+        block: sentences per block; the last block may have fewer.
+        max_tokens: most source tokens of a batch, padding included.
+        shards, shard: this process takes the blocks with number % shards == shard.
+        settings: everything else that the translations depend on; one folder holds blocks of the
+            same settings only.
     """
 
     sentences: int
@@ -50,27 +51,28 @@ class Plan:
             )
         if not 0 <= self.shard < self.shards:
             raise ValueError(
-                f"--shard-id {self.shard} with --num-shards {self.shards}: it must be at least 0"
-                " and less than that"
+                f"--shard-id {self.shard} with --num-shards {self.shards}: the shard's number must"
+                " be at least 0 and less than the number of shards"
             )
 
     @property
     def blocks(self) -> int:
-        """Number of blocks."""
+        """The number of blocks of all shards."""
         return -(-self.sentences // self.block)
 
     def members(self, number: int) -> range:
-        """Sentences of a block."""
+        """The numbers of the sentences in block ``number``."""
         return range(number * self.block, min((number + 1) * self.block, self.sentences))
 
 
 def block_path(folder: Path, number: int) -> Path:
-    """Where a block is written."""
+    """The file that holds block ``number`` of the results in ``folder``."""
     return folder / "blocks" / f"{number:06d}.json"
 
 
 def check_settings(folder: Path, plan: Plan) -> None:
-    """Notes the settings in a new folder; refuses to mix translations of different ones.
+    """Writes the plan's settings into a new folder. In a folder that has some, checks that they are
+    the same, so that no translations of different settings are mixed.
 
     Raises:
         ValueError: the folder holds translations with other settings; the message names them.
@@ -103,12 +105,13 @@ def check_settings(folder: Path, plan: Plan) -> None:
 def translate_blocks(
     folder: Path, plan: Plan, decode: Decode, progress: Optional[Callable[[int], None]] = None
 ) -> None:
-    """Translates the blocks of this shard that are not there yet.
+    """Translates those blocks of this process's shard that have no file yet.
 
     Args:
-        folder: of the results.
+        folder: the folder of the results.
         decode: translates a batch.
-        progress: called with the number of sentences of each batch, and of each block found done.
+        progress: called with the number of sentences after each batch, and for each block that has
+            a file already.
     """
     for number in range(plan.shard, plan.blocks, plan.shards):
         members = plan.members(number)
@@ -127,8 +130,8 @@ def translate_blocks(
 def make_batches(
     members: Sequence[int], lengths: Sequence[int], max_tokens: int
 ) -> List[List[int]]:
-    """Sentences of similar length together, at most ``max_tokens`` source tokens with their
-    padding."""
+    """Divides the sentences ``members`` into batches of similar length, each with at most
+    ``max_tokens`` source tokens, padding included (a longer sentence is a batch of its own)."""
     batches: List[List[int]] = []
     current: List[int] = []
     for sentence in sorted(members, key=lambda number: (-lengths[number], number)):
@@ -140,15 +143,15 @@ def make_batches(
 
 
 def missing(folder: Path, plan: Plan) -> int:
-    """Blocks of all shards that are not there yet."""
+    """The number of blocks, of all shards, that have no file yet."""
     return sum(not block_path(folder, number).exists() for number in range(plan.blocks))
 
 
 def _translations(line: str, path: Path) -> List[str]:
-    """The translations in a line of a block.
+    """The translations of one sentence, from its line in the file ``path`` of a block.
 
     Raises:
-        ValueError: it is not a list of texts.
+        ValueError: the line is not a JSON list of texts without line breaks.
     """
     try:
         found = json.loads(line)
@@ -168,12 +171,13 @@ def _translations(line: str, path: Path) -> List[str]:
 def merge(
     folder: Path, plan: Plan, source: Callable[[int], str], languages: Sequence[str], prefix: str
 ) -> Dict[str, Any]:
-    """Writes the aligned text, ``<prefix>.<language>`` for both sides, and returns its statistics.
+    """Merges all blocks into two files whose lines are aligned, ``<prefix>.<language>`` for source
+    and target, and returns (and writes) their statistics.
 
-    With several translations of a sentence, each stands beside a copy of the source.
+    A sentence with several translations is repeated in the source file beside each.
 
     Raises:
-        ValueError: a block is damaged.
+        ValueError: the file of a block is damaged.
     """
     counts = {
         "sentences": plan.sentences,

@@ -1,4 +1,5 @@
-"""The decoding dependency graph as a picture and as a page with a slider."""
+"""Draws the trace of a sentence: a picture of words × decoder passes with its dependency graph, and
+an HTML page with a slider through the passes."""
 
 import html
 from pathlib import Path
@@ -18,11 +19,12 @@ _COLOURS = ("#f2f2f2", "#6a3d9a", "#fdd49e", "#f1a340", "#80b1a8")
 
 
 def draw(found: Trace, paths: Sequence[Path]) -> None:
-    """Draws passes × words with arcs above.
+    """Draws a grid with a row for each decoder pass and a column for each word; above it, arcs join
+    the words that one pass fixed.
 
     Args:
-        found: of one sentence.
-        paths: files to write; the suffix gives the format.
+        found: the trace of one sentence.
+        paths: files to write, in the formats that their suffixes name.
     """
     columns, rows = len(found.tokens), len(found.passes)
     figure = Figure(
@@ -70,7 +72,7 @@ def draw(found: Trace, paths: Sequence[Path]) -> None:
 
 
 def _draw_arcs(axes: Axes, found: Trace) -> None:
-    """Tokens as dots, arcs between those that one pass fixed."""
+    """Draws the tokens as dots, and arcs between tokens that the same pass fixed."""
     farthest = max([end - start for start, end in found.arcs] or [1])
     for start, end in found.arcs:
         middle, width = (start + end) / 2, end - start
@@ -142,8 +144,8 @@ show();
 
 
 def page(traces: Sequence[Trace]) -> str:
-    """A self-contained HTML page: one sentence through one or several systems, with a slider
-    through the passes."""
+    """A self-contained HTML page that shows how one or several systems decoded the same sentence,
+    with a slider through the decoder passes."""
     data = json_in_script([found.to_json() for found in traces])
     keys = "".join(
         f'<span class="word s{state}">{name}</span>' for state, name in enumerate(STATES)

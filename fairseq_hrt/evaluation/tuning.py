@@ -1,5 +1,5 @@
-"""Decoding options chosen on the validation set: every setting of a grid is decoded and scored, the
-best one is named."""
+"""Chooses decoding options on the validation set: decodes and scores every setting of a grid, and
+finds the best one."""
 
 import hashlib
 import itertools
@@ -27,15 +27,15 @@ METRICS = {"bleu": "BLEU", "chrf": "chrF"}
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting and how it scored.
+    """One setting of the options and its results.
 
     Attributes:
-        options: what is set, by name.
+        options: the values of the tuned options, by name.
         bleu: sacreBLEU, 0 to 100.
         chrf: chrF2, 0 to 100.
-        length_ratio: words of the translations by words of the references, as sacreBLEU counts
-            them.
-        seconds: of decoding.
+        length_ratio: number of words in the translations divided by that in the references, as
+            sacreBLEU counts them.
+        seconds: time of decoding the whole set.
     """
 
     options: Dict[str, str]
@@ -46,10 +46,12 @@ class Trial:
 
 
 def parse_grid(texts: Sequence[str]) -> List[Dict[str, str]]:
-    """All settings of ``["lenpen=0.6,1", "beam=4"]``, the last option varying fastest.
+    """All combinations of values in a grid such as ``["lenpen=0.6,1", "beam=4"]``; the value of the
+    last option changes fastest.
 
     Raises:
-        ValueError: a text has another form, or an option or a value is given twice.
+        ValueError: a text has another form, an option or a value is given twice, or the grid is
+            empty.
     """
     axes: Dict[str, List[str]] = {}
     for text in texts:
@@ -84,22 +86,22 @@ def tune(
     batch_size: int,
     cache: Optional[Path] = None,
 ) -> List[Trial]:
-    """Decodes the data with every setting.
+    """Decodes the data with every setting of the options, and scores the translations.
 
     Args:
-        spec: the system without what is tuned.
-        data: as for :func:`.systems.load_system`.
-        grid: settings, see :func:`parse_grid`.
-        references: detokenised; None: the targets of the data.
+        spec: the system, without the tuned options.
+        data: the arguments that choose the data, see :func:`.systems.load_system`.
+        grid: the settings, see :func:`parse_grid`.
+        references: detokenised references; None: the targets of the data, detokenised.
         detokenize: turns tokenised words into text.
         batch_size: sentences decoded at a time.
-        cache: folder where each setting's scores are kept, so that an interrupted run continues.
-            They are found again only for the same models, sentences, references and options, by
-            content.
+        cache: folder where each setting's scores are stored, so that an interrupted run can
+            continue. Stored scores are used only if the contents of models, sentences, references
+            and options are the same.
 
     Raises:
-        ValueError: an option is in the system and in the grid, or is refused; files do not fit each
-            other.
+        ValueError: an option is in the system and in the grid, or is not supported; or files do not
+            fit each other.
         OSError: a file cannot be read or written.
     """
     twice = sorted(set(spec.options) & {name for options in grid for name in options})
@@ -143,17 +145,19 @@ def tune(
 
 
 def best_trial(trials: Sequence[Trial], metric: str) -> Trial:
-    """The trial with the highest score; of equal ones the first."""
+    """The trial with the highest ``metric`` (``bleu`` or ``chrf``); the first of equal ones."""
     return max(trials, key=attrgetter(metric))
 
 
 def title(options: Mapping[str, str]) -> str:
-    """A setting as text: ``dag_decode_beta=1.0,lenpen=0.6``, ready for a ``--system``."""
+    """A setting as text that can be appended to a ``--system``:
+    ``dag_decode_beta=1.0,lenpen=0.6``."""
     return ",".join(f"{name}={value}" for name, value in options.items())
 
 
 def markdown(trials: Sequence[Trial], metric: str) -> str:
-    """A row for each setting, the best one marked, and the best one's options."""
+    """A Markdown table with a row for each setting, in which the best one is marked; below it the
+    best setting's options."""
     names, best = list(trials[0].options), best_trial(trials, metric)
     lines = [
         "| " + " | ".join([*names, "BLEU", "chrF", "length ratio", "s", ""]) + " |",
@@ -172,7 +176,7 @@ def markdown(trials: Sequence[Trial], metric: str) -> str:
 
 
 def to_json(spec: SystemSpec, trials: Sequence[Trial], metric: str) -> Dict[str, object]:
-    """Everything that was measured."""
+    """The system, every setting with its results, and the best setting, as plain data."""
     best = best_trial(trials, metric)
     return {
         "system": {
@@ -214,7 +218,8 @@ def _identity(
     references: Optional[Sequence[str]],
     detokenize: Detokenizer,
 ) -> Dict[str, object]:
-    """What the scores depend on besides the options; files are identified by their contents."""
+    """Everything besides the options that the scores depend on, as plain data; files are
+    represented by hashes of their contents."""
     folder, subset = Path(data[0].split(os.pathsep)[0]), data[list(data).index("--gen-subset") + 1]
     files = (
         sorted([*folder.glob(f"{subset}.*"), *folder.glob("dict.*.txt")]) if folder.is_dir() else []
@@ -237,7 +242,8 @@ def _digest(value: object) -> str:
 
 
 def _stored(path: Path, options: Mapping[str, str]) -> Optional[Trial]:
-    """The scores kept in a file; None where there are none, or not those of this setting."""
+    """The trial stored in a file; None if there is none, or if it is damaged or belongs to other
+    options."""
     try:
         trial = Trial(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, RecursionError):

@@ -1,1 +1,2 @@
-"""Trained checkpoints as bundles, and as models of other engines: needs PyTorch and fairseq."""
+"""Makes bundles and models for other engines from trained or imported checkpoints; needs PyTorch
+and fairseq."""

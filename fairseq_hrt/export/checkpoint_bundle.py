@@ -1,4 +1,4 @@
-"""Bundles of trained models: their checkpoints, dictionaries and codes in one folder."""
+"""Packs trained models into bundles: checkpoints, dictionaries and subword codes in one folder."""
 
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -38,18 +38,19 @@ def pack(
     complete: Optional[Callable[[Bundle], None]] = None,
     **described: Any,
 ) -> Bundle:
-    """Makes a bundle and, with ``runtime``, its model for the native engine. It appears once it
-    could be loaded.
+    """Makes a bundle and, with ``runtime``, its model for the native engine. The folder appears
+    after the finished bundle has been loaded and tried on the validation set, if there is one.
 
     Args:
         folder, checkpoints, data: see :func:`make_bundle`.
-        runtime, lines, shortlist: see :func:`.runtime_bundle.add_runtime`; no ``runtime``: no model
-            for the native engine.
-        complete: adds what else belongs to the bundle, before the engines are compared.
-        described: see :func:`make_bundle`.
+        runtime: the ``weights`` of the native engine's model, see
+            :func:`.runtime_bundle.add_runtime`; None: no such model is made.
+        lines, shortlist: see the same function.
+        complete: adds to the bundle what the caller wants besides, before the engines are compared.
+        described: further arguments of :func:`make_bundle`.
 
     Raises:
-        ValueError: see there.
+        ValueError: for the reasons in :func:`make_bundle` and :func:`.runtime_bundle.add_runtime`.
         OSError: a file cannot be read or written.
     """
 
@@ -85,24 +86,24 @@ def make_bundle(
     check: Optional[Callable[[Path], object]] = None,
     complete: Optional[Callable[[Bundle], None]] = None,
 ) -> Bundle:
-    """Copies what is needed into a new folder.
+    """Copies checkpoints, dictionaries and subword codes into the folder of a new bundle.
 
     Args:
-        folder: to make; must not exist.
-        checkpoints: one, or several for an ensemble.
+        folder: the bundle's folder; it must not exist yet.
+        checkpoints: a single one, or those of an ensemble.
         data: the folder of fairseq-preprocess, for its dictionaries.
         tokenizer, subwords, codes, target_codes, sources: how the training text was prepared, see
             :func:`.preparation.find_recipe`.
-        task: to decode with; None: the one of the training.
-        languages: source and target, where neither the checkpoint nor ``data`` names them.
+        task: the task to decode with; None: that of the training.
+        languages: source and target, needed only if neither the checkpoint nor ``data`` names them.
         options: decoding options of the bundle.
-        card: further facts for its card.
-        states: what the checkpoints hold, if they have been read already.
+        card: further facts for the bundle's card.
+        states: the contents of the checkpoints, if they have been read already.
         check, complete: see :func:`..native.bundles.bundle.create_bundle`.
 
     Raises:
-        ValueError: the folder exists, a file is missing, or the preparation is unknown or not that
-            of the data.
+        ValueError: the folder exists, a file is missing, or the text preparation is unknown or not
+            that of the data.
         OSError: a file cannot be read or written.
     """
     for path in checkpoints:
@@ -143,8 +144,17 @@ def make_bundle(
 def languages_of(
     config: Any, data: Path, checkpoint: Path, given: Tuple[Optional[str], Optional[str]]
 ) -> Tuple[str, str]:
-    """Source and target language of a training; ValueError if nothing names them, if they are not
-    the given ones, or if they cannot be file names."""
+    """The source and target language of a training.
+
+    Args:
+        config: the checkpoint's ``cfg.task``.
+        data: the data folder, whose file names decide if ``config`` names no languages.
+        checkpoint: the file, for messages.
+        given: languages from the user, or None.
+
+    Raises:
+        ValueError: nothing names a language, a given one differs, or one is unfit for a file name.
+    """
     languages = (value_of(config, "source_lang"), value_of(config, "target_lang"))
     if None in languages:
         # The training took them from the names of the files.
@@ -154,9 +164,9 @@ def languages_of(
         language = own or asked
         if language is None:
             raise ValueError(
-                f"neither {checkpoint} nor the files in {data} tell the {side} language: import"
-                " takes --source-language and --target-language, bundle a folder that was written"
-                " by fairseq-preprocess"
+                f"neither {checkpoint} nor the files in {data} tell the {side} language:"
+                " fairseq-hrt import takes --source-language and --target-language, fairseq-hrt"
+                " bundle a folder that was written by fairseq-preprocess"
             )
         if asked not in (None, language):
             raise ValueError(
@@ -168,7 +178,8 @@ def languages_of(
 
 
 def training_card(state: Dict[str, Any]) -> Dict[str, Any]:
-    """Facts of the training: architecture, criterion, updates, learning rate, batch size, …"""
+    """Facts about the training for a bundle's card: architecture, criterion, updates, learning
+    rate, batch size, …"""
     config = state["cfg"]
     card: Dict[str, Any] = {
         "architecture": architecture_name(config["model"]),

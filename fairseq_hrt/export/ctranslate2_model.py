@@ -1,4 +1,4 @@
-"""Autoregressive models for CTranslate2, a C++ runtime that decodes them without Python.
+"""Converts autoregressive models for CTranslate2, a C++ runtime that decodes them without Python.
 
 Models that write one word after another convert: fairseq's Transformers (the teachers, also of
 parallel Jacobi decoding), and ``hrt_transformer`` as the autoregressive model that it also is
@@ -34,13 +34,13 @@ PADDING = "<blank>"
 
 @dataclass(frozen=True)
 class Exported:
-    """A converted model.
+    """A model that has been converted.
 
     Attributes:
-        folder: where it lies.
-        size: of its files, in bytes.
-        difference: the largest difference of a log-probability from fairseq's, over some random
-            sentences.
+        folder: the folder of the converted model.
+        size: the size of its files in bytes.
+        difference: the largest difference between a log-probability of CTranslate2 and fairseq's,
+            over some random sentences.
     """
 
     folder: Path
@@ -49,10 +49,10 @@ class Exported:
 
 
 def import_ctranslate2() -> Any:
-    """Imports CTranslate2.
+    """Imports CTranslate2 and returns the module.
 
     Raises:
-        ValueError: it is not installed.
+        ValueError: CTranslate2 is not installed.
     """
     try:
         import ctranslate2
@@ -65,7 +65,7 @@ def import_ctranslate2() -> Any:
 
 
 def stored_types() -> Sequence[str]:
-    """The types in which CTranslate2 can store weights."""
+    """The names of the types in which CTranslate2 can store weights."""
     import_ctranslate2()
     from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
 
@@ -73,10 +73,11 @@ def stored_types() -> Sequence[str]:
 
 
 def check_exportable(model: FairseqModule) -> None:
-    """Refuses a model that CTranslate2 cannot decode.
+    """Checks that CTranslate2 can decode a model.
 
     Raises:
-        ValueError: it cannot; the message has the reason and, where there is one, the fix.
+        ValueError: CTranslate2 cannot; the message gives the reason and, where there is one, the
+            fix.
     """
     name, encoder, decoder = (
         type(model).__name__,
@@ -87,7 +88,7 @@ def check_exportable(model: FairseqModule) -> None:
         decoder, TransformerDecoderBase
     ):
         raise ValueError(
-            f"a {name} is not a Transformer with an encoder and a decoder: only those convert"
+            f"a {name} cannot be converted: it is not a Transformer with an encoder and a decoder"
         )
     task = getattr(decoder, "only_task", None)
     if task is not None or isinstance(decoder, FairseqNATDecoder):
@@ -149,20 +150,21 @@ def export(
     quantization: Optional[str] = None,
     codes: Optional[Path] = None,
 ) -> Exported:
-    """Converts a model; the folder appears only when it is complete and agrees with fairseq.
+    """Converts a model. The folder appears only after it is complete and its log-probabilities
+    agree with fairseq's.
 
     Args:
-        model: loaded for decoding; it is moved to the CPU and to float32.
-        source, target: its dictionaries.
-        folder: to make; must not exist.
-        quantization: of the weights: int8, int16, float16, bfloat16 and their mixtures, see
+        model: loaded for decoding; it is moved to the CPU and converted to float32, in place.
+        source, target: the model's dictionaries.
+        folder: the folder to make; it must not exist.
+        quantization: the type of the weights: int8, int16, float16, bfloat16 or a mixture, see
             CTranslate2; None: float32.
         codes: subword codes to copy into the folder.
 
     Raises:
         ValueError: the folder exists, CTranslate2 is not installed or does not support the
-            quantization, the model does not convert (:func:`check_exportable`), or what was
-            converted does not compute the same.
+            quantization, the model cannot be converted (:func:`check_exportable`), or the converted
+            one does not compute the same.
     """
     ctranslate2 = import_ctranslate2()
     if quantization is not None and quantization not in stored_types():
@@ -199,7 +201,8 @@ def export(
 
 
 def _converter(model: FairseqModule, source: Dictionary, target: Dictionary) -> Any:
-    """CTranslate2's converter of fairseq's modules, for a model that is already (safely) loaded."""
+    """CTranslate2's converter for a model of fairseq that has been loaded already; CTranslate2's
+    own would load the checkpoint unsafely."""
     from ctranslate2.converters import Converter, fairseq
     from ctranslate2.specs import TransformerSpec, common_spec
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
@@ -236,7 +239,8 @@ def _converter(model: FairseqModule, source: Dictionary, target: Dictionary) -> 
 
 
 def _symbols(dictionary: Dictionary) -> List[str]:
-    """The words, in order, with CTranslate2's name for the padding."""
+    """The words of a dictionary in the order of their ids, with CTranslate2's name for the
+    padding."""
     return [
         PADDING if number == dictionary.pad() else symbol
         for number, symbol in enumerate(dictionary.symbols)
@@ -251,7 +255,9 @@ def largest_difference(
     translator: Any,
     lengths: Sequence[int] = (1, 2, 5, 9, 17, 30),
 ) -> float:
-    """The largest difference of a log-probability between both runtimes, on random sentences."""
+    """The largest difference between a log-probability of fairseq's ``model`` and of CTranslate2's
+    ``translator``, over a random sentence pair of each of the ``lengths`` (words without
+    ``</s>``)."""
     draw = torch.Generator().manual_seed(1)
 
     def sentence(dictionary: Dictionary, length: int) -> Tensor:

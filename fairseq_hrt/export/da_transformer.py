@@ -1,9 +1,10 @@
-"""Checkpoints of DA-Transformer (thu-coai) and FA-DAT (ictnlp), converted to ``dag_transformer``.
+"""Converts checkpoints of DA-Transformer (thu-coai) and FA-DAT (ictnlp) to ``dag_transformer``.
 
-Both are plugins of fairseq and name their options, parameters and rules otherwise than this
-package. What their models compute and ours lack is expressed in parameters: position tables start
-at the first vertex, sinusoids become a table, and segment embeddings become part of the positions
-and of the vector of ``</s>``.
+Both are plugins of fairseq whose options, parameters and rules differ from this package's. Where
+their models compute something that ``dag_transformer`` has no option for, it is expressed by
+parameters: position tables start at the first vertex, sinusoids become a table, and segment
+embeddings are added to the positions and to the vector of ``</s>``. Below, "their" means these two
+plugins.
 """
 
 import logging
@@ -53,19 +54,20 @@ _NEVER_SET = (
 
 
 def is_theirs(state: Mapping[str, Any]) -> bool:
-    """Whether a checkpoint is one of DA-Transformer or FA-DAT."""
+    """Whether the contents of a checkpoint are a model of DA-Transformer or FA-DAT."""
     name = architecture_name(value_of(state.get("cfg"), "model"))
     return isinstance(name, str) and name.startswith(IMPORTED)
 
 
 @dataclass(frozen=True)
 class DaTransformer:
-    """A checkpoint of theirs.
+    """A converted checkpoint of DA-Transformer or FA-DAT.
 
     Attributes:
-        model: converted.
-        segments: how many symbols ``[P0]``, ``[P1]``, … its dictionaries have behind their words.
-        positions: the most vertices of a graph.
+        model: the model as a ``dag_transformer``.
+        segments: the number of symbols ``[P0]``, ``[P1]``, … that its dictionaries have after the
+            words.
+        positions: the largest number of vertices in a graph.
     """
 
     model: ConvertedModel
@@ -74,20 +76,22 @@ class DaTransformer:
 
 
 def convert(state: Mapping[str, Any], path: Path) -> DaTransformer:
-    """Converts a checkpoint.
+    """Converts a checkpoint of DA-Transformer or FA-DAT.
 
     Args:
-        state: as the safe loader reads it.
-        path: of the file, for error messages.
+        state: the contents of the checkpoint, as the safe loader reads them.
+        path: the file, for error messages.
 
     Raises:
-        ValueError: a part that cannot be represented, or a damaged file; the message names both.
+        ValueError: the model has a part that ``dag_transformer`` cannot represent, or the file is
+            damaged; the message names file and part.
     """
     return _Converter(state, path).converted()
 
 
 def with_segments(data: Path, language: str, segments: int, folder: Path) -> None:
-    """Writes a dictionary with the symbols that their task adds behind the words of the file.
+    """Copies the dictionary of a language from ``data`` to ``folder``, with the symbols ``[P0]``,
+    ``[P1]``, … that DA-Transformer's task adds after the words.
 
     Raises:
         OSError, ValueError: the file cannot be read or written.
@@ -109,8 +113,8 @@ class _Converter:
         task = task_name(config.task)
         if task not in (_DAT, _FIRST):
             raise ValueError(
-                f"{path} was trained by the task {shown(task)}: models of {_DAT} and {_FIRST} are"
-                " imported"
+                f"{path} was trained by the task {shown(task)}: only models of the tasks {_DAT} and"
+                f" {_FIRST} can be imported"
             )
         self.first = task == _FIRST
         self.tensors = Tensors(_renamed(state["model"], path), path)
@@ -157,7 +161,8 @@ class _Converter:
     # ------------------------------------------------------------------ parameters
 
     def _take(self, name: str, *shape: int, into: str = "") -> np.ndarray:
-        """A parameter of theirs; it becomes one of the model, called ``into`` if it is given."""
+        """Returns a parameter of their model, of the given shape, and makes it a parameter of ours,
+        under the name ``into`` if that is given."""
         value: np.ndarray = self.tensors.take(name, *shape)
         self.parameters[into or name] = value
         return value
@@ -171,7 +176,7 @@ class _Converter:
         self._take(f"{name}.bias", width)
 
     def _side(self, side: str) -> None:
-        """Layers of the encoder or decoder, and its options."""
+        """Takes over the layers of the encoder or decoder (``side``), and its options."""
         read, options = self.settings, self.options
         width = read.number(f"{side}_embed_dim", 512)
         inner = read.number(f"{side}_ffn_embed_dim", 2048)
@@ -203,7 +208,7 @@ class _Converter:
             self._norm(f"{side}.layer_norm", width)
 
     def _unpack(self, side: str, layers: int, width: int, inner: int) -> None:
-        """Takes LightSeq's layers apart, each of which is one vector, into fairseq's parameters."""
+        """Replaces LightSeq's layers, each of which is a single vector, by fairseq's parameters."""
         held = self.tensors.held
         for number in range(layers):
             parts = lightseq_layer(side, number, layers, width, inner)
@@ -211,11 +216,11 @@ class _Converter:
             flat = self.tensors.take(f"{side}.layers.{number}.para", sum(sizes))
             for (name, shape), part in zip(parts, np.split(flat, np.cumsum(sizes)[:-1])):
                 if name in held:
-                    raise ValueError(f"{self.path} has two parameters {shown(name)}")
+                    raise ValueError(f"{self.path} has two parameters named {shown(name)}")
                 held[name] = part.reshape(shape)
 
     def _embeddings(self) -> None:
-        """Word vectors, position vectors and the output layer."""
+        """Takes over word vectors, position vectors and the output layer."""
         read, options = self.settings, self.options
         for name, side in (
             ("encoder.embed_tokens", "encoder"),
@@ -248,16 +253,17 @@ class _Converter:
         options["share_decoder_input_output_embed"] = tied
 
     def _target_table(self, name: str) -> np.ndarray:
-        """A learned table of the decoder, cut to the positions that it uses."""
+        """One of their decoder's learned position tables, cut to the positions that graphs use."""
         width = self.options["decoder_embed_dim"]
         table: np.ndarray = self.tensors.take(name, self.most + _OFFSET, width)
         return table[: self.positions + _OFFSET]
 
     def _segments(self, positions: bool) -> None:
-        """Adds the segment embedding: vertices have number 1, the last one, ``</s>``, number 2.
+        """Expresses their segment embedding by other parameters: all vertices belong to segment 1
+        but the last, ``</s>``, which belongs to segment 2.
 
-        What all have in common is added to the positions, the difference to the vector of
-        ``</s>``, which therefore is no longer that of the output layer.
+        The vector of segment 1 is added to all positions, and the difference between both to the
+        word vector of ``</s>``, which therefore is no longer shared with the output layer.
         """
         options, width = self.options, self.options["decoder_embed_dim"]
         name = "decoder.embed_seg.weight"
@@ -283,7 +289,7 @@ class _Converter:
         self.parameters["decoder.embed_tokens.weight"] = words
 
     def _links(self) -> None:
-        """Links between vertices."""
+        """Takes over the parameters and options of the links between vertices."""
         read, options, width = self.settings, self.options, self.options["decoder_embed_dim"]
         named = read.text("links_feature", "feature:position").split(":")
         table = None
@@ -315,7 +321,7 @@ class _Converter:
     # ------------------------------------------------------------------ sizes and decoding
 
     def _sizes(self) -> None:
-        """How many vertices a graph has."""
+        """Takes over the options that determine how many vertices a graph has."""
         read, options = self.settings, self.options
         width = options["encoder_embed_dim"]
         head = self.tensors.take("decoder.embed_length.weight", _CLASSES, width)
@@ -348,8 +354,9 @@ class _Converter:
             self._length_head(head)
 
     def _length_head(self, head: np.ndarray) -> None:
-        """Their classes are lengths with ``<s>`` and ``</s>``, or differences of such a length and
-        the source's, -128 to 127; ours count words."""
+        """Takes over the classifier of target lengths. Their classes are lengths that include
+        ``<s>`` and ``</s>``, or differences between such a length and the source's, from -128 to
+        127; ours are numbers of words."""
         options, biases = self.options, np.zeros(_CLASSES, np.float32)
         if self.settings.switch("pred_length_offset"):
             # The middle class of ours is two words less.
@@ -365,12 +372,12 @@ class _Converter:
         self.parameters["decoder.length_head.output.bias"] = biases
 
     def _decoding(self) -> None:
-        """Decoding as their code does it, where the user wants nothing else."""
+        """Sets the default decoding options to those of their code."""
         read, options = self.settings, self.options
         theirs = read.text("decode_strategy", "lookahead")
         if theirs not in _STRATEGIES:
             logger.warning(
-                "%s is decoded by lookahead: its own %s searches otherwise than any strategy here",
+                "%s is decoded by lookahead: its decode_strategy %s has no equivalent here",
                 self.path,
                 shown(theirs),
             )
@@ -384,17 +391,20 @@ class _Converter:
             options["dag_decode_length_beta"] = read.fraction("decode_viterbibeta", 1.0)
         for name in ("decode_no_consecutive_repeated_ngram", "decode_no_repeated_ngram"):
             if read.number(name, 0, least=0):
-                logger.warning("%s: its %s is left out", self.path, name)
+                logger.warning(
+                    "%s: its option %s has no equivalent here and is ignored", self.path, name
+                )
 
 
 def _plain(config: Any) -> Dict[str, Any]:
-    """A part of a configuration as a dictionary."""
+    """A part of a configuration (namespace or mapping) as a dictionary."""
     held = vars(config) if isinstance(config, Namespace) else config
     return {str(name): value_of(config, name) for name in list(held)}
 
 
 def _renamed(held: Mapping[str, Any], path: Path) -> Dict[str, np.ndarray]:
-    """The parameters by the names of their present code, as float32."""
+    """The parameters as float32 arrays, by the names that the present version of their code
+    uses."""
     found: Dict[str, np.ndarray] = {}
     for name, value in held.items():
         if not isinstance(name, str) or not isinstance(value, torch.Tensor):
@@ -404,12 +414,12 @@ def _renamed(held: Mapping[str, Any], path: Path) -> Dict[str, np.ndarray]:
             continue
         own = name.replace("decoder.link_predictor.", "decoder.", 1)
         if own in found:
-            raise ValueError(f"{path} has two parameters {shown(own)}")
+            raise ValueError(f"{path} has two parameters named {shown(own)}")
         found[own] = value.detach().to(torch.float32).numpy()
     return found
 
 
 def _sinusoids(rows: int, width: int) -> np.ndarray:
-    """fairseq's sinusoidal table."""
+    """fairseq's table of sinusoidal position vectors, ``[rows, width]``."""
     table: np.ndarray = SinusoidalPositionalEmbedding.get_embedding(rows, width, _PAD).numpy()
     return table

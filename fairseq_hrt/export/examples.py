@@ -1,4 +1,4 @@
-"""Example sentences to try a bundle with."""
+"""Chooses example sentences to try a bundle with."""
 
 from pathlib import Path
 from typing import Any, List, Sequence
@@ -13,12 +13,12 @@ CHOSEN, SHORT, LONG = 5, 5, 25
 
 
 def example_sentences(bundle: Bundle, data: Path) -> List[str]:
-    """Raw source sentences of binarised data without words unknown to the model, spread over the
-    validation set.
+    """A few raw source sentences of the validation set, spread over it, without words that the
+    model does not know.
 
     Args:
-        bundle: with its dictionaries and codes in place.
-        data: folder of fairseq-preprocess; without sentences there are no examples.
+        bundle: the bundle, whose dictionaries and codes must be in its folder.
+        data: the folder of fairseq-preprocess; if it has no sentences, the list is empty.
     """
     import numpy as np
 

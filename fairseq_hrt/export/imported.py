@@ -1,4 +1,4 @@
-"""Checkpoints of fairseq, made from models of other toolkits."""
+"""Makes checkpoints of fairseq from models of other toolkits."""
 
 from pathlib import Path
 from typing import Any, Dict, Mapping, Tuple
@@ -28,14 +28,14 @@ def checkpoint_of(
     *,
     task: str = "translation",
 ) -> Dict[str, Any]:
-    """A checkpoint as ``fairseq-train`` writes it.
+    """The contents of a checkpoint as ``fairseq-train`` writes it, for an imported model.
 
     Args:
-        architecture, options, parameters: of the model, see
+        architecture, options, parameters: those of the model, see
             :class:`..native.conversion.converted.ConvertedModel`.
-        languages: source and target.
-        data: folder of its dictionaries.
-        task: the task, some of whose options may be among ``options``.
+        languages: the source and the target language.
+        data: the folder of the model's dictionaries.
+        task: the name of the task; ``options`` may contain options of it.
 
     Raises:
         ValueError: names or shapes of the parameters differ from the architecture's.
@@ -56,7 +56,8 @@ def checkpoint_of(
         if name not in state or tuple(state[name].shape) != value.shape:
             own = tuple(state[name].shape) if name in state else "nothing"
             raise ValueError(
-                f"{name}: the imported model has {value.shape}, {architecture} has {own}"
+                f"{name}: the imported model has the shape {value.shape}, but {architecture} has"
+                f" {own}"
             )
         state[name] = torch.from_numpy(np.ascontiguousarray(value, np.float32))
     for name, value in state.items():

@@ -1,5 +1,5 @@
-"""Bundles of fairseq's checkpoints from elsewhere: its published models, unchanged, and those of
-DA-Transformer and FA-DAT, converted."""
+"""Makes bundles of fairseq checkpoints from elsewhere: of fairseq's published models, unchanged,
+and of DA-Transformer's and FA-DAT's, converted."""
 
 import tempfile
 from pathlib import Path
@@ -24,13 +24,15 @@ def import_checkpoints(
     complete: Callable[[Bundle], None],
     **described: Any,
 ) -> Bundle:
-    """Makes a bundle; arguments as in :func:`.checkpoint_bundle.pack`.
+    """Makes a bundle of checkpoints; see :func:`.checkpoint_bundle.pack` for the arguments that are
+    not listed here.
 
     Args:
-        task: of fairseq's own models.
+        task: the task to decode fairseq's own models with.
+        languages: source and target, needed only if neither the checkpoint nor ``data`` names them.
 
     Raises:
-        ValueError: a file is damaged, or its model cannot be represented; the message names it.
+        ValueError: a file is damaged, or its model cannot be converted; the message names the file.
         OSError: a file cannot be read or written.
     """
     for path in checkpoints:
@@ -48,8 +50,8 @@ def import_checkpoints(
         )  # fmt: skip
     if len(theirs) < len(states):
         raise ValueError(
-            f"{theirs[0]} is a model of DA-Transformer or FA-DAT, others in {data} are not: give"
-            " the path of one"
+            f"{theirs[0]} is a model of DA-Transformer or FA-DAT, other checkpoints in {data} are"
+            " not: give the path of a single checkpoint"
         )
     models = []
     for path, state in zip(checkpoints, states):
@@ -83,12 +85,15 @@ def import_checkpoints(
 def _dictionaries(
     data: Path, pair: Tuple[str, str], models: List[DaTransformer], scratch: Path
 ) -> Path:
-    """The folder with the dictionaries of converted models; ``scratch`` if words are added."""
+    """The folder with the dictionaries of converted models: ``data`` itself, or ``scratch`` if
+    symbols have to be added, whose dictionaries are written there."""
     for language in pair:
         require_dictionary(data, language)
     segments = models[0].segments
     if any(model.segments != segments for model in models):
-        raise ValueError(f"the models in {data} have different seg_tokens: give the path of one")
+        raise ValueError(
+            f"the models in {data} have different seg_tokens: give the path of a single checkpoint"
+        )
     if not segments:
         return data
     for language in dict.fromkeys(pair):
@@ -97,7 +102,8 @@ def _dictionaries(
 
 
 def _state(model: DaTransformer, path: Path, pair: Tuple[str, str], data: Path) -> Dict[str, Any]:
-    """The checkpoint of a converted model."""
+    """The contents of the checkpoint of a converted model; ``path`` is the original file, for
+    messages."""
     own = model.model
     with reading(path, "cannot be converted"):
         return checkpoint_of(

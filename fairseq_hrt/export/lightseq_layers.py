@@ -1,4 +1,4 @@
-"""What LightSeq keeps in the one vector of a Transformer layer."""
+"""Describes which parameters LightSeq packs into the single vector of a Transformer layer."""
 
 from typing import List, Tuple
 
@@ -7,8 +7,16 @@ Parts = List[Tuple[str, Tuple[int, ...]]]
 
 
 def lightseq_layer(side: str, number: int, layers: int, width: int, inner: int) -> Parts:
-    """fairseq's names and shapes of what LightSeq keeps in the vector of a layer, in its order. The
-    first decoder layer also has keys and values of the source for all ``layers``."""
+    """fairseq's names and shapes of the parameters in the vector of a layer, in their order in that
+    vector. The vector of the first decoder layer also holds the projections to keys and values of
+    the source for all ``layers``.
+
+    Args:
+        side: ``encoder`` or ``decoder``.
+        number: the number of the layer, from 0.
+        layers: the number of layers.
+        width, inner: widths of the layers and of their feed-forward networks.
+    """
     layer = f"{side}.layers.{number}"
     matrix, vector = (width, width), (width,)
 

@@ -1,4 +1,5 @@
-"""What ``native``, which imports no PyTorch, calls through ``native/plugin.py``."""
+"""The functions of the PyTorch side that ``native``, which imports no PyTorch, calls through
+``native/plugin.py``."""
 
 from pathlib import Path
 from typing import Any, Dict, Optional
@@ -27,12 +28,12 @@ __all__ = [
 
 
 def torch_decoder(folder: Path, device: Optional[str], threads: Optional[int]) -> TorchDecoder:
-    """The decoder of a bundle's checkpoints on PyTorch's engine.
+    """A decoder for a bundle that decodes its checkpoints with PyTorch.
 
     Args:
-        folder: of the bundle.
-        device: ``cpu``, ``cuda``, or None for a GPU where there is one.
-        threads: of PyTorch; None: its own choice.
+        folder: the folder of the bundle.
+        device: ``cpu``, ``cuda`` or ``cuda:N``; None: a GPU if there is one.
+        threads: the number of PyTorch's threads; None: PyTorch's own choice.
     """
     if threads is not None:
         torch.set_num_threads(threads)
@@ -40,15 +41,16 @@ def torch_decoder(folder: Path, device: Optional[str], threads: Optional[int]) -
 
 
 def load_tensors(path: Path) -> Any:
-    """Loads a PyTorch file of unknown origin safely."""
+    """Loads a PyTorch file of unknown origin to the CPU, without running code from it."""
     return checkpoint_loading.load(str(path), map_location="cpu")
 
 
 def save_checkpoint(state: Dict[str, Any], path: Path) -> None:
-    """Writes what decoding needs of a checkpoint: a third of it, without the optimiser's moments.
+    """Writes the parts of a checkpoint that decoding needs; without the optimiser's moments these
+    are a third of it.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     kept = {
         key: value

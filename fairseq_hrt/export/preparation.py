@@ -1,5 +1,5 @@
-"""Finds out how the text of binarised data was prepared, and whether a model translates text that
-is prepared so."""
+"""Finds out how the text of binarised data was prepared (tokeniser and subwords), and checks that a
+model translates text that is prepared in that way."""
 
 import logging
 import re
@@ -38,8 +38,9 @@ Rows = Sequence[Any]
 def validation_sides(
     data: Path, languages: Tuple[str, str]
 ) -> Iterator[Tuple[Rows, Optional[Rows]]]:
-    """The source and target sides of those of the subsets ``valid``, ``test`` and ``train`` that
-    have sentences, as ids; no target side of data that have sources alone."""
+    """Yields, for each of the subsets ``valid``, ``test`` and ``train`` that has sentences, the
+    source and the target side as rows of ids; None as the target side if the data have only
+    sources."""
     from fairseq.data import data_utils
 
     source, target = languages
@@ -54,7 +55,7 @@ def validation_sides(
 
 
 def _loaded(path: Path, data_utils: Any) -> Optional[Rows]:
-    """A side of a subset; None if it is not there, or empty, which fairseq cannot map."""
+    """One side of a subset; None if its file is missing, or empty, which fairseq cannot map."""
     content = path.with_name(f"{path.name}.bin")
     if not content.is_file() or not content.stat().st_size:
         return None
@@ -64,12 +65,12 @@ def _loaded(path: Path, data_utils: Any) -> Optional[Rows]:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences of one side of the data.
+    """Some sentences of one side of the data, in three forms.
 
     Attributes:
-        rows: their subwords.
-        words: their words, separated by spaces.
-        raw: their raw text; empty where it is not known.
+        rows: the subwords of each sentence.
+        words: the words of each sentence, separated by spaces.
+        raw: the raw text of each sentence; empty if it is not known.
     """
 
     rows: List[List[str]]
@@ -79,14 +80,17 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Fit:
-    """How well a recipe fits data.
+    """How well a recipe (tokeniser and subwords) fits the data, tried by turning sentences into raw
+    text and preparing that again.
 
     Attributes:
-        recipe: the recipe.
-        shares: the shares of source and target sentences that it gives back token for token.
-        evidence: of source and target, how many more sentences show that their words were separated
-            than that they were not. The former differ as text and as words and come back, the
-            latter come back only if the text is left as it is.
+        recipe: the recipe that was tried.
+        shares: the share, from 0 to 1, of source and of target sentences that come back token for
+            token.
+        evidence: for source and target, the number of sentences that show that a tokeniser
+            separated their words, minus the number that show the contrary. The former come back
+            although their raw text differs from their words; the latter come back only if the
+            tokeniser is left out.
     """
 
     recipe: TextRecipe
@@ -95,7 +99,7 @@ class Fit:
 
     @property
     def share(self) -> float:
-        """The smaller of both shares."""
+        """The smaller one of the two shares."""
         return min(self.shares)
 
     def __str__(self) -> str:
@@ -116,23 +120,27 @@ def find_recipe(
     target_codes: Optional[Path] = None,
     sources: Optional[Sequence[str]] = None,
 ) -> Tuple[TextRecipe, Optional[Fit]]:
-    """How the text of binarised data was prepared, checked with its validation set: (the recipe,
-    how well it fits; None without a validation set).
+    """Finds out how the text of binarised data was prepared, and checks the result with the
+    validation set.
 
-    A sentence of the validation set is turned into raw text and prepared again. Where raw source
-    lines are given, these are prepared. Without a validation set the dictionaries decide.
+    Sentences of the validation set are turned into raw text, or into the raw source lines where
+    these are given, and prepared again: the recipe that gives back most of them is chosen. Without
+    a validation set the dictionaries decide.
 
     Args:
-        data: folder of fairseq-preprocess.
-        languages: of source and target.
-        tokenizer, subwords: as the user gives them; None: to be found out.
-        codes: codes or model of the subwords.
-        target_codes: those of the target language; None: the same.
+        data: the folder of fairseq-preprocess.
+        languages: source and target.
+        tokenizer, subwords: names from the user; None: to be found out.
+        codes: the codes or model of the subwords.
+        target_codes: those of the target language; None: the same as ``codes``.
         sources: raw source lines of the validation set.
 
+    Returns:
+        (recipe, how well it fits); the latter is None without a validation set.
+
     Raises:
-        ValueError: the recipe is unknown, no recipe gives back the validation set, or it was made
-            with other dictionaries.
+        ValueError: the recipe is unknown, no recipe gives back the validation set, or that set was
+            made with other dictionaries.
     """
     source, target = (Words(data / f"dict.{language}.txt") for language in languages)
     written = [*source.words[4:], *target.words[4:]]
@@ -189,7 +197,8 @@ def find_recipe(
 
 
 def _doubts(chosen: Fit, best: Fit, samples: Tuple[Sentences, Sentences]) -> Iterator[str]:
-    """What speaks against a preparation that gives back most sentences."""
+    """Yields reasons, for warnings, why a preparation may be wrong although it gives back most
+    sentences."""
     tokenization, known = chosen.recipe.tokenization, bool(samples[0].raw)
     surpassed = sum(best.shares) >= sum(chosen.shares) + MARGIN
     # Any text comes back from spaces alone.
@@ -231,15 +240,15 @@ def _sample(
     join: Callable[[str], str],
     sources: Optional[Sequence[str]],
 ) -> Sentences:
-    """Sentences spread over a side of the data, without unknown words; whole if their raw text is
-    given, else cut after a word."""
+    """Sentences without unknown words, spread over one side of the data (``rows`` of ids). With raw
+    text (``sources``) they are whole; otherwise long ones are cut after a word."""
     found, raw = [], []
     step = max(1, len(rows) // (2 * COMPARED))
     for number in range(0, len(rows), step):
         ids = rows[number].tolist()[:-1]
         if ids and max(ids) >= len(words):
             raise ValueError(
-                f"{data}: its sentences have the word number {max(ids)}, its dictionary"
+                f"{data}: its sentences have the word number {max(ids)}, but its dictionary has"
                 f" {len(words)} words: they were made with another dictionary"
             )
         if words.unk in ids:
@@ -256,7 +265,8 @@ def _sample(
 
 
 def _whole(symbols: Sequence[str], subwords: str) -> int:
-    """The number of leading subwords that are whole words, at most LONGEST."""
+    """The largest number of leading subwords, up to LONGEST, after which a word ends, so that
+    cutting there leaves only complete words; 0 if there is none."""
     for end in range(min(len(symbols), LONGEST), 0, -1):
         if subwords == "sentencepiece":
             if end == len(symbols) or symbols[end].startswith("\u2581"):
@@ -272,8 +282,8 @@ def _tokenizers(
     samples: Optional[Tuple[Sentences, Sentences]],
     subwords: str,
 ) -> List[str]:
-    """The tokenizers to try, the likeliest first: Moses, with the variants that words and sentences
-    show."""
+    """The names of the tokenisers to try, the most likely first: Moses, with those variants that
+    words and sentences give reason to try, then none."""
     text = words if samples is None else samples[0].words
     # Some scripts have no cases.
     cased = [one for one in text if one.lower() != one.upper()] or words
@@ -324,8 +334,8 @@ def _rules(source: str, target: str) -> MosesRules:
 
 
 def _fits(recipes: Sequence[TextRecipe], samples: Tuple[Sentences, Sentences]) -> Iterator[Fit]:
-    """How well recipes of the same subwords fit; those that need a package which is not installed
-    are left out, if there are others."""
+    """Tries recipes that have the same subwords, and yields how well each fits. Recipes whose
+    package is not installed are left out, unless there is only one."""
     forth, back = subword_units(recipes[0]), subword_units(recipes[0].reversed())
     for recipe in recipes:
         other = recipe.reversed()
@@ -355,7 +365,18 @@ def _share(
     *,
     target: bool,
 ) -> Tuple[float, int]:
-    """(the share of sentences that come back token for token, evidence; see :class:`Fit`)."""
+    """Prepares the raw text of sampled sentences again.
+
+    Args:
+        sample: the sentences.
+        split: splits words into subwords.
+        tokenize, detokenize: turn raw text into words, and words into raw text.
+        recipe: the recipe that is tried.
+        target: True for the target side.
+
+    Returns:
+        (share of sentences that come back token for token, evidence); see :class:`Fit`.
+    """
     # The targets of lower-case sources may be in any case.
     lower = target and "lower" in recipe.tokenization.variants
     same = evidence = 0
@@ -370,7 +391,9 @@ def _share(
 
 
 def _best(fits: Sequence[Fit], subwords: str, *, raw: bool) -> Fit:
-    """The recipe that fits best, the first of equal ones."""
+    """The fit of the best recipe, the first of equal ones. Unless the raw text is known (``raw``),
+    a recipe with Moses is chosen only if the evidence (:class:`Fit`) supports it or, for BPE, does
+    not contradict it."""
     if raw:
         return max(fits, key=lambda fit: sum(fit.shares))
     moses = [fit for fit in fits if fit.recipe.tokenization.name == "moses"]
@@ -383,13 +406,13 @@ def _best(fits: Sequence[Fit], subwords: str, *, raw: bool) -> Fit:
 
 
 def require_translations(translator: Any, data: Path) -> None:
-    """Translates sentences of the validation set, from raw text to raw text, and warns if they
-    resemble their references as little as those of other sentences: the dictionaries, the codes
-    or the languages are not the model's.
+    """Translates sentences of the validation set, from raw text to raw text, and logs a warning if
+    the translations resemble their references as little as the references of other sentences: then
+    dictionaries, codes or languages are probably not the model's.
 
     Args:
         translator: a loaded bundle, :class:`~..native.bundles.translator.Translator`.
-        data: folder of fairseq-preprocess.
+        data: the folder of fairseq-preprocess.
     """
     import sacrebleu
 
@@ -418,8 +441,8 @@ def require_translations(translator: Any, data: Path) -> None:
     others = chrf.corpus_score(found, [[*references[1:], references[0]]]).score
     if own < others + BETTER:
         logger.warning(
-            "its translations of the validation set resemble their references (chrF %.1f) as little"
-            " as those of other sentences (%.1f): are the dictionaries, the codes and the"
+            "the model's translations of the validation set resemble their references (chrF %.1f)"
+            " as little as those of other sentences (%.1f): are the dictionaries, the codes and the"
             " languages (%s to %s) those of the training?",
             own, others, bundle.source_lang, bundle.target_lang,
         )  # fmt: skip

@@ -1,5 +1,5 @@
-"""Adds to a bundle what the native engine reads: its model, compared with PyTorch's engine, and its
-shortlist."""
+"""Adds to a bundle what the native engine reads: its model, after comparing its translations with
+PyTorch's, and a shortlist."""
 
 import logging
 import math
@@ -45,12 +45,12 @@ LARGEST_DIFFERENCE = 0.01
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far the native and PyTorch's engine agree on the same sentences.
+    """How far the translations of the native engine and of PyTorch agree.
 
     Attributes:
-        sentences: number of sentences.
-        identical: number of those with the same tokens from both.
-        difference: largest difference of a log-probability in the identical ones.
+        sentences: the number of sentences that were compared.
+        identical: the number of sentences that both translated with the same tokens.
+        difference: the largest difference of a token's log-probability in these; NaN if one is NaN.
     """
 
     sentences: int
@@ -73,28 +73,30 @@ def add_runtime(
     shortlist: Optional[Path] = None,
     make_model: Optional[MakeModel] = None,
 ) -> None:
-    """Converts the bundle's model, compares it with PyTorch's engine, and writes both results into
-    the bundle.
+    """Converts the bundle's model for the native engine, compares its translations with PyTorch's,
+    and writes the model and the result of the comparison into the bundle.
 
     Args:
-        bundle: complete otherwise; its folder is where files are written.
-        weights: ``int8`` or ``float32``.
-        data: folder of fairseq-preprocess; its sentences are compared unless there are ``lines``.
-        lines: raw source lines to compare with.
-        shortlist: a ``lex`` or ``vmap`` file.
+        bundle: otherwise complete; files are written into its folder.
+        weights: the type of the native engine's weights, ``int8`` or ``float32``.
+        data: the folder of fairseq-preprocess, whose sentences are translated if there are no
+            ``lines``.
+        lines: raw source lines to translate for the comparison.
+        shortlist: a lexical table (Marian's lex or CTranslate2's vmap) that becomes the bundle's
+            shortlist.
         make_model: converts an imported model directly; None: the checkpoint is converted.
 
     Raises:
-        UnsupportedOption: the bundle's options or task are not known to the runtime.
-        ValueError: an ensemble, a model that the runtime does not support, or translations that
-            differ from PyTorch's.
+        UnsupportedOption: the native engine does not support the bundle's options or task.
+        ValueError: the bundle is an ensemble, the native engine does not support the model, or its
+            translations differ from PyTorch's.
     """
     if weights not in STORED:
         raise ValueError(f"--runtime {weights}: choose one of {', '.join(STORED)}")
     if len(bundle.models) > 1:
         raise ValueError(
             f"--runtime: an ensemble of {len(bundle.models)} models is decoded by PyTorch only;"
-            " give one checkpoint, or no --runtime"
+            " give one checkpoint, or leave --runtime out"
         )
     eager = TorchDecoder(bundle, device="cpu")
     in_torch = Translator(bundle, eager)
@@ -118,8 +120,8 @@ def add_runtime(
         sentences = native.pieces(lines)
     if not sentences:
         raise ValueError(
-            "there is no sentence to compare the runtime with: give lines with words by"
-            " --runtime-lines"
+            "there is no sentence for comparing the native engine with PyTorch: give lines with"
+            " words by --runtime-lines"
         )
     options = decoder.prepare(native.defaults, wanted, frozenset())
     first_words = decoder.first_words(options, len(sentences))
@@ -151,7 +153,8 @@ def add_runtime(
 
 
 def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
-    """Decoding options of the training's task that differ from the native engine's defaults."""
+    """The decoding options that the training's task set, by name, where they differ from the native
+    engine's defaults; empty if the bundle is decoded by another task."""
     name = decoder.bundle.task
     if task_name(decoder.trained_task) != name:
         return {}
@@ -169,8 +172,8 @@ def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
 
 
 def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
-    """Source ids of up to ``SENTENCES`` sentences, spread over a subset of binarised data; random
-    words where there is none."""
+    """The source ids, ending in ``</s>``, of up to ``SENTENCES`` sentences of at most ``longest``
+    ids, spread over a subset of binarised data; random words if the data have no sentences."""
     dictionary = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
     for found, _ in validation_sides(data, (bundle.source_lang, bundle.target_lang)):
         numbers = np.linspace(0, len(found) - 1, min(SENTENCES, len(found))).astype(int)
@@ -178,8 +181,8 @@ def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
         if max(max(row) for row in rows) < len(dictionary):
             return [row for row in rows if 1 < len(row) <= longest]
     logger.warning(
-        "%s holds no sentences: the runtime is compared on random words, which show little; give"
-        " --runtime-lines",
+        "%s holds no sentences: the native engine is compared with PyTorch on random words, which"
+        " shows little; give --runtime-lines",
         data,
     )
     generator = np.random.default_rng(1)
@@ -190,7 +193,8 @@ def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
 def agreement(
     found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]
 ) -> Agreement:
-    """Compares the best hypotheses of both engines."""
+    """Compares the best hypothesis of each sentence in ``found`` (native engine) and ``expected``
+    (PyTorch)."""
     identical, difference = 0, 0.0
     for results, hypotheses in zip(found, expected):
         mine, theirs = results[0], hypotheses[0]
@@ -207,8 +211,9 @@ def agreement(
 
 
 def require_equal(found: Agreement) -> None:
-    """Refuses a float32 model that does not translate as PyTorch's engine does; sums in another
-    order may break a few ties."""
+    """Raises ValueError if a converted model with float32 weights does not translate as PyTorch
+    does. Sums in another order may break ties differently, so half of the sentences may have other
+    tokens."""
     if not found.difference <= LARGEST_DIFFERENCE or 2 * found.identical < found.sentences:
         raise ValueError(
             f"--runtime: the converted model does not translate as PyTorch's engine does ({found});"

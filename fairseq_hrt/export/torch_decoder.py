@@ -1,5 +1,5 @@
-"""A bundle's model on PyTorch's engine, or on fairseq's own generator where its task is
-fairseq's."""
+"""Decodes a bundle's checkpoints with PyTorch: by this package's engine, or by fairseq's generator
+if the task is fairseq's."""
 
 import os
 import tempfile
@@ -47,7 +47,8 @@ DECODERS = 8
 
 
 class Prepared(NamedTuple):
-    """A decoder with its options: fairseq's task, its generator, translations per sentence."""
+    """A generator that is ready to decode with certain options: fairseq's task, the generator that
+    it built, and the number of translations per sentence."""
 
     task: Any
     generator: Any
@@ -55,10 +56,11 @@ class Prepared(NamedTuple):
 
 
 class TorchDecoder:
-    """See :class:`..native.bundles.decoder.Decoder`. Calls from several threads take turns.
+    """Decodes a bundle with PyTorch, behind the interface
+    :class:`..native.bundles.decoder.Decoder`. Calls from several threads take turns.
 
     Args:
-        bundle: what to load.
+        bundle: the bundle to decode.
         device: see :func:`..native.bundles.pretrained.from_pretrained`.
     """
 
@@ -72,17 +74,17 @@ class TorchDecoder:
         self.models: List[Any] = []
 
     def identity(self) -> Dict[str, Any]:
-        """See :class:`..native.bundles.decoder.Decoder`."""
+        """See :meth:`..native.bundles.decoder.Decoder.identity`."""
         return {"engine": "torch", "device": self.device.type}
 
     def describe(self) -> str:
-        """See :class:`..native.bundles.decoder.Decoder`."""
+        """See :meth:`..native.bundles.decoder.Decoder.describe`."""
         return f"PyTorch: {numbers(self.models)}" if self.models else "PyTorch"
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> Prepared:
-        """See :class:`..native.bundles.decoder.Decoder`."""
+        """See :meth:`..native.bundles.decoder.Decoder.prepare`."""
         chosen = {**options, **({"score_reference": "true"} if wanted.given else {})}
         if wanted.given:
             # Set by multilingual bundles; given translations have their own language token.
@@ -103,7 +105,7 @@ class TorchDecoder:
             return self._kept[key]
 
     def longest(self, prepared: Prepared) -> Tuple[int, int]:
-        """See :class:`..native.bundles.decoder.Decoder`."""
+        """See :meth:`..native.bundles.decoder.Decoder.longest`."""
         limits = [prepared.task.max_positions(), *(model.max_positions() for model in self.models)]
         source = min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
         return source, min(model.max_decoder_positions() for model in self.models)
@@ -111,7 +113,7 @@ class TorchDecoder:
     def decode(
         self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
-        """See :class:`..native.bundles.decoder.Decoder`."""
+        """See :meth:`..native.bundles.decoder.Decoder.decode`."""
         found: List[List[Hypothesis]] = [[] for _ in rows]
         done = 0
         with self._lock:
@@ -128,7 +130,7 @@ class TorchDecoder:
     def score(
         self, prepared: Prepared, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
     ) -> List[Hypothesis]:
-        """See :class:`..native.bundles.decoder.Decoder`."""
+        """See :meth:`..native.bundles.decoder.Decoder.score`."""
         found: List[Any] = [None] * len(sources)
         with self._lock:
             for members in longest_first(sources, wanted.batch_size):
@@ -142,7 +144,7 @@ class TorchDecoder:
     def graphs(
         self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
-        """See :class:`..native.bundles.decoder.Decoder`."""
+        """See :meth:`..native.bundles.decoder.Decoder.graphs`."""
         found: List[Dict[str, Any]] = []
         with self._lock:
             for start in range(0, len(rows), wanted.batch_size):
@@ -156,7 +158,7 @@ class TorchDecoder:
     # ------------------------------------------------------------------ batches
 
     def _found(self, prepared: Prepared, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
-        """Hypotheses in the order of the batch."""
+        """Decodes a batch: the hypotheses of each sentence, in the order of the batch."""
         return find(prepared.task, prepared.generator, self.models, sample, prepared.nbest)
 
     def _sample(self, task: Any, rows: List[List[int]]) -> Dict[str, Any]:
@@ -178,7 +180,7 @@ class TorchDecoder:
         return self._collated(dataset)
 
     def _collated(self, dataset: Any) -> Dict[str, Any]:
-        """The batch of a whole data set, on the model's device."""
+        """All sentences of a data set as one batch on the model's device."""
         return to_device(
             dataset.collater([dataset[number] for number in range(len(dataset))]), self.device
         )
@@ -188,12 +190,13 @@ class TorchDecoder:
     def _build(
         self, chosen: Dict[str, str], folder: Path, wanted: Wanted, given: FrozenSet[str]
     ) -> Prepared:
-        """A decoder with all its options; the first one loads the models."""
+        """Builds the task and the generator for these options; the first call also loads the
+        models."""
         config = self._configuration(chosen, folder)
         if config.generation.prefix_size:
             raise ValueError(
                 f"prefix_size={config.generation.prefix_size}: there are no target lines to"
-                " take words from; use fairseq-generate"
+                " take words from; leave it out, or use fairseq-generate"
             )
         # A dictionary is a file of unknown origin, too.
         with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
@@ -207,8 +210,8 @@ class TorchDecoder:
         if wanted.alignments or chosen.get("print_alignment"):
             if not isinstance(generator, EngineGenerator):
                 raise ValueError(
-                    f"{'--replace-unk' if wanted.alignments else '--alignments'}: --task"
-                    f" {config.task._name} cannot do it; use one of this package's (--set"
+                    f"{'--replace-unk' if wanted.alignments else '--alignments'}: the task"
+                    f" {config.task._name} does not align words; use one of this package's (--set"
                     " task=translation_autoregressive)"
                 )
             if wanted.alignments:
@@ -222,7 +225,8 @@ class TorchDecoder:
     def _configuration(self, chosen: Dict[str, str], folder: Path) -> Any:
         """fairseq's configuration, made by its own parser with its checks and defaults.
 
-        ``folder`` is a path of the bundle without a colon, see :func:`splittable`.
+        ``chosen`` are the decoding options; ``folder`` is a path of the bundle without a colon, see
+        :func:`splittable`.
         """
         bundle = self.bundle
         paths = os.pathsep.join(str(folder / path.name) for path in bundle.paths)
@@ -251,7 +255,8 @@ class TorchDecoder:
 
 
 def choose_device(name: Optional[str]) -> torch.device:
-    """The device of a name; None: a GPU where there is one.
+    """The PyTorch device with a name such as ``cpu``, ``cuda`` or ``cuda:1``; None: a GPU if there
+    is one, else the CPU.
 
     Raises:
         ValueError: there is no such device.
@@ -276,11 +281,11 @@ def choose_device(name: Optional[str]) -> torch.device:
 
 @contextmanager
 def splittable(folder: Path) -> Iterator[Path]:
-    """A path of ``folder`` without a colon, which fairseq reads as a path separator: itself or a
-    link for the time of the block.
+    """A context with a path of ``folder`` that has no colon, which fairseq would read as a path
+    separator: the path itself, or that of a temporary link.
 
     Raises:
-        ValueError: the folder of temporary files has a colon in its name, too.
+        ValueError: the path of the folder for temporary files has a colon, too.
     """
     if os.pathsep not in str(folder):
         yield folder

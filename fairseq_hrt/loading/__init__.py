@@ -1,3 +1,3 @@
-"""Safe reading of checkpoints and options of unknown origin, and averaging of checkpoints."""
+"""Reads checkpoints and options of unknown origin safely, and averages checkpoints."""
 
 __all__ = ["averaging", "checkpoints", "data_options", "json_objects"]

@@ -1,4 +1,5 @@
-"""Averaged checkpoints: the mean of the parameters of several checkpoints of one training run."""
+"""Averages checkpoints: makes one whose parameters are the mean of several checkpoints' of the same
+training run."""
 
 import collections
 import logging
@@ -36,11 +37,12 @@ _COMPUTATION = re.compile(
 
 
 def last_checkpoints(folder: Path, count: int) -> List[Path]:
-    """The last ``count`` numbered checkpoints of a run, oldest first: those written by updates if
-    there are any, else by epochs.
+    """The last ``count`` numbered checkpoints of a run, oldest first: if some were saved every so
+    many updates (``checkpoint_3_2500.pt``), the last of these, else the last epochs'
+    (``checkpoint7.pt``).
 
     Raises:
-        FileNotFoundError: there are fewer.
+        FileNotFoundError: there are fewer than ``count``.
     """
     by_update, by_epoch = {}, {}
     for path in folder.glob("checkpoint*.pt"):
@@ -55,13 +57,13 @@ def last_checkpoints(folder: Path, count: int) -> List[Path]:
 
 
 def best_checkpoints(folder: Path, count: int) -> List[Path]:
-    """The ``count`` best checkpoints by the value of ``--best-checkpoint-metric`` that they store,
-    best first.
+    """The ``count`` checkpoints in a folder with the best stored value of
+    ``--best-checkpoint-metric``, best first.
 
     Copies of one training state (``checkpoint_best.pt`` beside ``checkpoint7.pt``) count once.
 
     Raises:
-        FileNotFoundError: fewer checkpoints store a value.
+        FileNotFoundError: fewer than ``count`` checkpoints store a value.
     """
     scored: Dict[int, Any] = {}
     for path in sorted(folder.glob("checkpoint*.pt")):
@@ -94,15 +96,16 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
 
 
 def _number(value: Any) -> float:
-    """A metric as a float, from a number of Python's or NumPy's, or a tensor with one element."""
+    """The value of a metric as a float; it may be a number of Python or NumPy, or a tensor with one
+    element."""
     if isinstance(value, str):
         raise TypeError(f"{shown(value)} is not a number")
     return float(value)
 
 
 def _count(value: Any) -> int:
-    """Returns a number of updates as an int of at most 63 bits; in a forged file it could have
-    millions."""
+    """A number of updates as an int; OverflowError if it has more than 63 bits, since in a forged
+    file it could have millions of digits."""
     number = operator.index(value)
     if number.bit_length() > 63:
         raise OverflowError(f"its number of updates has {number.bit_length()} bits")
@@ -120,10 +123,11 @@ def _require(found: int, count: int, folder: Path, option: str) -> None:
 
 
 def average(paths: Sequence[Path]) -> Dict[str, Any]:
-    """A checkpoint with the mean of the parameters of ``paths``, and all else from the last one.
+    """The contents of a checkpoint with the mean of the parameters in ``paths``; everything else is
+    from the last one.
 
-    As in fairseq's script, half precision is summed in float32 and integers are divided with
-    rounding down.
+    As in fairseq's script, half precision is summed in float32, and means of integers are rounded
+    down.
 
     Raises:
         ValueError: the models' parameters or relevant options differ, or a parameter is NaN; the
@@ -161,8 +165,13 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
 def _same_computation(
     state: Mapping[str, Any], first: Mapping[str, Any], path: Path, of: Path
 ) -> Dict[str, Any]:
-    """What a checkpoint's model computes; ValueError if it is not what ``first``, that of ``of``,
-    computes."""
+    """The options that determine what a checkpoint's model computes, by name; ValueError if they
+    differ from those of the first checkpoint.
+
+    Args:
+        state: the contents of the checkpoint ``path``.
+        first: these options of the first checkpoint ``of``; empty for itself.
+    """
     config = state.get("cfg") or {}
     computation = {**_computation(config.get("model")), **_direction(config.get("task"))}
     for name, value in computation.items():
@@ -205,8 +214,8 @@ def _plain(value: Any) -> Any:
 
 
 def _direction(config: Any) -> Dict[str, Any]:
-    """The languages in a checkpoint's ``cfg.task``: models of different directions may have equal
-    options and shapes."""
+    """The source and target language in a checkpoint's ``cfg.task``, which are compared, since
+    models of different directions may have the same options and shapes."""
     values = config if isinstance(config, Mapping) else vars(config) if config is not None else {}
     return {
         name: values[name]
@@ -218,7 +227,8 @@ def _direction(config: Any) -> Dict[str, Any]:
 def _add(
     sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], path: Path, first: Path
 ) -> None:
-    """Adds the parameters of one checkpoint to ``sums``, which are empty before the first."""
+    """Adds the parameters of the checkpoint ``path`` to ``sums``, which are empty before the
+    ``first`` one; ValueError if names or shapes differ, or one is NaN."""
     # fairseq's marker of the device, which is uninitialised memory.
     parameters = {
         name: torch.zeros_like(value) if name.endswith("_float_tensor") else value

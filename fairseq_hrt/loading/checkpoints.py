@@ -1,9 +1,9 @@
 """Reads checkpoints of unknown origin for all commands of this package and for ``from_pretrained``.
 
-The contents of a file must not choose which code runs. :mod:`..compat.checkpoint_contents` copies
-its configuration as plain values and refuses strings that fairseq would evaluate. Here the
-architecture must be one that is known to be harmless to build, and files that a checkpoint names
-are not opened.
+The contents of a file must not choose which code runs. :mod:`..compat.checkpoint_contents` copies a
+checkpoint's configuration as plain values and refuses strings that fairseq would evaluate. This
+module checks that its architecture is one that is known to be harmless to build, and keeps fairseq
+from opening files that it names.
 """
 
 import logging
@@ -39,14 +39,16 @@ _PACKAGE = __name__.split(".")[0]
 
 
 def one_line(error: BaseException) -> str:
-    """An error's type and message on one line, cut after 300 characters."""
+    """An error's type and message as one line of printable text, of which at most 300 characters
+    are the message."""
     text = " ".join(str(error).split())
     text = escaped(text[:300]) + ("…" if len(text) > 300 else "")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class reading:
-    """Turns any error that a damaged or malicious file causes into a ValueError of one line.
+    """A context that turns any error that a damaged or malicious file causes into a ValueError of
+    one line.
 
     ::
 
@@ -55,11 +57,11 @@ class reading:
 
     Args:
         path: the file or folder.
-        claim: the beginning of the message, after the path.
-        keep: types of errors that are passed on unchanged if their message is one line.
+        claim: what is wrong with the file, a clause that follows the path in the message.
+        keep: types of errors that are raised unchanged if their message is one line.
 
     Raises:
-        ValueError: for any other error in the block.
+        ValueError: for every other error in the block.
     """
 
     def __init__(
@@ -83,13 +85,13 @@ def read_checkpoint(
     *,
     for_decoding: bool = True,
 ) -> Dict[str, Any]:
-    """Reads a checkpoint to the CPU.
+    """Reads the contents of a checkpoint, with tensors on the CPU.
 
     Args:
         path: the file.
-        overrides: changes of its configuration by the user (``--model-overrides``).
-        for_decoding: a model will be built from it: refuse unknown architectures, and remove names
-            of files from the configuration.
+        overrides: changes of the checkpoint's configuration by the user (``--model-overrides``).
+        for_decoding: True, since a model will be built from it: refuses unknown architectures, and
+            removes names of files from the configuration.
 
     Raises:
         OSError: the file is missing or unreadable.
@@ -111,10 +113,11 @@ def make_decodable(
     path: Union[str, Path],
     overrides: Optional[Mapping[str, Any]] = None,
 ) -> None:
-    """Prepares what :func:`read_checkpoint` has read for building a model from it.
+    """Prepares the contents of a checkpoint, in place, for building a model from them: checks the
+    architecture, and removes names of files from the configuration.
 
     Raises:
-        ValueError: it names no task or model, or its architecture is refused.
+        ValueError: the checkpoint names no task or model, or its architecture is refused.
     """
     config = state.get("cfg")
     if not isinstance(config, DictConfig) or any(
@@ -131,8 +134,8 @@ def make_decodable(
 
 
 def value_of(config: Any, name: str) -> Any:
-    """A value in a part of a checkpoint's configuration; None if it is absent or missing
-    (``???``)."""
+    """The value of the option ``name`` in a part of a checkpoint's configuration; None if the
+    option is absent, or missing in OmegaConf's sense (``???``)."""
     if isinstance(config, DictConfig):
         return None if name not in config or OmegaConf.is_missing(config, name) else config[name]
     return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
@@ -151,7 +154,7 @@ def architecture_name(config: Any) -> object:
 
 
 def require_known_architecture(config: Any, subject: str) -> None:
-    """Refuses architectures that are not known to be harmless to build.
+    """Checks that a checkpoint's architecture is known to be harmless to build.
 
     Accepted are models of this package, those in :data:`MODELS`, and those of plugins that the user
     has imported.
@@ -161,7 +164,7 @@ def require_known_architecture(config: Any, subject: str) -> None:
         subject: the file, for the error message.
 
     Raises:
-        ValueError: another architecture, or none.
+        ValueError: the checkpoint names another architecture, or none.
     """
     name = architecture_name(config)
     model = (
@@ -182,14 +185,15 @@ def require_known_architecture(config: Any, subject: str) -> None:
 
 
 def require_known_task(name: object, subject: str) -> str:
-    """Returns the name of a task if a checkpoint or bundle may choose it; users may choose others.
+    """Returns the name of a task if a checkpoint or bundle of unknown origin may choose it; only
+    the user may choose others.
 
     Args:
         name: the name in the checkpoint or bundle.
         subject: the file, for the error message.
 
     Raises:
-        ValueError: another task, or none.
+        ValueError: the file names another task, or none.
     """
     task = TASK_REGISTRY.get(name) if isinstance(name, str) else None
     if task is None or not (name in TASKS or _foreign(task)):
@@ -211,13 +215,14 @@ def require_known_task(name: object, subject: str) -> str:
 
 
 def _foreign(registered: type) -> bool:
-    """Whether a registered class is not fairseq's own, but of this package or a user's plugin."""
+    """Whether a registered class is not fairseq's own, but comes from this package or from a plugin
+    that the user has imported."""
     return registered.__module__.split(".")[0] != "fairseq"
 
 
 def _leave_files_away(config: Any, overrides: Mapping[str, Any]) -> None:
-    """Sets options of ``cfg.model`` that name files to None, at any depth, unless the user set
-    them."""
+    """Sets options in a checkpoint's ``cfg.model`` that name files to None, at any depth, except
+    for those that the user has set (``overrides``)."""
     held = vars(config) if isinstance(config, Namespace) else config
     for name in list(held):
         value = (
@@ -237,5 +242,6 @@ def _leave_files_away(config: Any, overrides: Mapping[str, Any]) -> None:
 
 
 def task_of_checkpoint(path: str) -> str:
-    """The name of the task that a checkpoint was trained with."""
+    """The name of the task that a checkpoint was trained with; ValueError if a file of unknown
+    origin may not choose it."""
     return require_known_task(task_name(read_checkpoint(path)["cfg"].task), path)

@@ -1,5 +1,5 @@
-"""The options of a task that data of unknown origin may set, and those that decoding takes from a
-checkpoint."""
+"""Selects the task options that data of unknown origin may set, and those that decoding takes from
+a checkpoint."""
 
 from argparse import Namespace
 from dataclasses import fields
@@ -12,8 +12,8 @@ _PACKAGE = __name__.split(".")[0]
 
 
 def allowed_options(task: str) -> Mapping[str, Optional[type]]:
-    """{option that data may set for a task: its type}; the type is None for options that join
-    subwords."""
+    """The types of the options that data of unknown origin may set for a task, by name; None as a
+    type for options that name how subwords are joined."""
     # Without the languages: language_of_data checks them, without fairseq.
     from fairseq.dataclass.configs import GenerationConfig
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
@@ -54,8 +54,8 @@ def _type(config: type, name: str) -> Any:
 
 
 def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
-    """The options of a checkpoint's ``cfg.task`` that decoding with the same task uses; values of a
-    wrong type are left out."""
+    """The options in a checkpoint's ``cfg.task`` that decoding with the same task uses, by name;
+    values of a wrong type are left out."""
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
     from .checkpoints import value_of
@@ -76,7 +76,7 @@ def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
 
 
 def task_of_training(saved: Any, name: str, subject: str) -> Any:
-    """A new configuration of a task: its defaults, plus the checkpoint's decoding options and
+    """A new configuration of a task, with its defaults and the checkpoint's decoding options and
     languages.
 
     Nothing else of the checkpoint's ``cfg.task`` is used: it may name two different tasks (``task``
@@ -84,7 +84,7 @@ def task_of_training(saved: Any, name: str, subject: str) -> Any:
 
     Args:
         saved: the checkpoint's ``cfg.task``.
-        name: the task, as accepted by :func:`.checkpoints.require_known_task`.
+        name: the name of the task, which :func:`.checkpoints.require_known_task` has accepted.
         subject: the file, for error messages.
 
     Raises:

@@ -1,8 +1,8 @@
-"""The language tokens of models of fairseq's ``translation_multi_simple_epoch``, with which the
-Jacobi paper decodes MBart-50.
+"""Adds the language tokens that multilingual models need which were trained by fairseq's task
+``translation_multi_simple_epoch``, e.g. MBart-50, which the Jacobi paper decodes.
 
-That task adds a token for each language to the dictionaries, puts one before the source and another
-before the translation. The options stand beside the model's in its checkpoint.
+That task adds a token for each language to the dictionaries, and puts one before the source and
+another before the translation. Its options are stored in the checkpoint among the model's.
 """
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
@@ -21,13 +21,13 @@ TASK = "translation_multi_simple_epoch"
 
 
 class LanguageTokens(NamedTuple):
-    """The language tokens of one direction.
+    """The language tokens for one translation direction.
 
     Attributes:
-        source: id of the token that marks a source; None: none does.
-        target: id of the one that begins a translation; None: none does.
-        at_ends: they stand in the place of the source's ``</s>`` and of the decoder's start symbol,
-            else before the words.
+        source: the id of the token that is added to each source; None: none is.
+        target: the id of the token that every translation begins with; None: none does.
+        at_ends: True if the tokens replace the source's ``</s>`` and the decoder's start symbol;
+            False if they are put before the first word.
     """
 
     source: Optional[int]
@@ -35,7 +35,7 @@ class LanguageTokens(NamedTuple):
     at_ends: bool
 
     def mark(self, row: Tensor) -> Tensor:
-        """A source ``[S]`` that ends in ``</s>``, marked."""
+        """Returns a source, LongTensor ``[S]`` ending in ``</s>``, with its language token."""
         if self.source is None:
             return row
         token = row.new_tensor([self.source])
@@ -43,11 +43,11 @@ class LanguageTokens(NamedTuple):
 
     @property
     def more(self) -> int:
-        """Tokens by which a source is longer then."""
+        """The number of tokens by which :meth:`mark` makes a source longer, 0 or 1."""
         return int(self.source is not None and not self.at_ends)
 
     def mark_sources(self, dataset: LanguagePairDataset) -> LanguagePairDataset:
-        """Marks the sources of a data set, in place; returns it."""
+        """Adds the language token to all sources of a data set, in place; returns the data set."""
         dataset.src = _Marked(dataset.src, self.mark)
         dataset.src_sizes = np.asarray(dataset.src_sizes) + self.more
         dataset.sizes = (
@@ -59,10 +59,10 @@ class LanguageTokens(NamedTuple):
 
 
 class MultilingualTask(TranslationTask):
-    """fairseq's translation task, which also takes models of its multilingual one.
+    """fairseq's translation task, which can also decode models of fairseq's multilingual task.
 
     Attributes:
-        language: the language tokens of such a model, once it is loaded.
+        language: the language tokens of such a model, once it is loaded; None for other models.
     """
 
     language: Optional[LanguageTokens] = None
@@ -75,7 +75,8 @@ class MultilingualTask(TranslationTask):
         prefix_tokens: Optional[Tensor] = None,
         constraints: Optional[Tensor] = None,
     ) -> Any:
-        """Translates a batch; with a multilingual model, into its target language."""
+        """Translates a batch; a multilingual model is made to begin with the token of the target
+        language."""
         language = self.language
         if language is None or language.target is None:
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)
@@ -91,7 +92,8 @@ class MultilingualTask(TranslationTask):
     def build_dataset_for_inference(
         self, src_tokens: List[Tensor], src_lengths: List[int], constraints: Any = None
     ) -> Any:
-        """fairseq's data set of raw lines; the sources of a multilingual model are marked."""
+        """fairseq's data set of sources to translate; those for a multilingual model get their
+        language token."""
         if self.language is not None:
             src_tokens = [self.language.mark(row) for row in src_tokens]
             src_lengths = [len(row) for row in src_tokens]
@@ -119,17 +121,17 @@ def language_tokens(
     source: Dictionary,
     target: Dictionary,
 ) -> Optional[LanguageTokens]:
-    """The language tokens of a checkpoint's model, which are added to the dictionaries; None for
-    models of other tasks.
+    """The language tokens of a checkpoint's model, which this function also adds to the
+    dictionaries; None if the model was not trained by the multilingual task.
 
     Args:
         cfg: ``cfg.model`` of the checkpoint.
-        languages: source and target language.
-        source, target: dictionaries, changed in place.
+        languages: the source and the target language.
+        source, target: the dictionaries, changed in place.
 
     Raises:
-        ValueError: the languages are unknown, or the task was trained otherwise than this module
-            does it.
+        ValueError: the model does not support a language, or was trained with language tokens of a
+            kind that this module does not support.
     """
     if value_of(cfg, "task") != TASK:
         return None
@@ -141,7 +143,9 @@ def language_tokens(
                 f" among them, not {language}"
             )
     if value_of(cfg, "langtoks") or list(value_of(cfg, "langtoks_specs") or ["main"]) != ["main"]:
-        raise ValueError(f"--langtoks and --langtoks-specs: decode this model with --task {TASK}")
+        raise ValueError(
+            f"the model was trained with --langtoks or --langtoks-specs: give --task {TASK}"
+        )
     for dictionary in {id(own): own for own in (source, target)}.values():
         augment_dictionary(dictionary, known, style, extra_data=value_of(cfg, "extra_data"))
     spec = value_of(cfg, "encoder_langtok")
@@ -156,7 +160,7 @@ def language_tokens(
 
 
 def _languages(cfg: Any) -> List[str]:
-    """The languages in the order of their tokens."""
+    """The model's languages in the order in which their tokens are added to the dictionaries."""
     given, file = value_of(cfg, "langs"), value_of(cfg, "lang_dict")
     if file is not None:
         raise ValueError(

@@ -1,5 +1,5 @@
-"""Training code that several families share: distilled targets, reproducible random numbers,
-losses, presets, the base class of models."""
+"""Training code that several families share: options, distilled targets, reproducible random
+numbers, losses, presets, the base class of models."""
 
 from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig, SmoothedLossConfig
 from .conventions import leave_sinusoids_out, start_self_attention

@@ -1,8 +1,8 @@
-"""Options that several families share; each help text is written here, once.
+"""Options that several families share, with their help texts, which are written only here.
 
-fairseq's config dialect: no ``from __future__ import annotations``, ``Optional[int]`` and
-``List[int]`` as they are, ``ChoiceEnum`` for choices, booleans default to False, no percent sign in
-a help text.
+The dataclasses are written as fairseq reads them: no ``from __future__ import annotations``,
+``Optional[int]`` and ``List[int]`` as they are, ``ChoiceEnum`` for choices, booleans default to
+False, no percent sign in a help text.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ FAIRSEQ_EPSILON = 1e-5
 
 @dataclass
 class DistillationConfig(FairseqDataclass):
-    """Mixed distillation: raw and distilled targets of the same sources."""
+    """Options for mixed distillation: training on raw and distilled targets of the same sources."""
 
     distilled_data: Optional[str] = option(
         None,
@@ -43,7 +43,7 @@ class DistillationConfig(FairseqDataclass):
 
 @dataclass
 class SmoothedLossConfig(FairseqDataclass):
-    """A label-smoothed loss."""
+    """Options of a criterion with label smoothing."""
 
     label_smoothing: float = option(0.1, "epsilon of label smoothing, 0 for none")
     sentence_avg: bool = II("optimization.sentence_avg")
@@ -51,7 +51,8 @@ class SmoothedLossConfig(FairseqDataclass):
 
 @dataclass
 class ConventionsConfig(TransformerConfig):
-    """Options of a Transformer whose conventions can be chosen; the defaults are fairseq's."""
+    """Options of a Transformer that can follow the conventions of other toolkits, see
+    :mod:`.conventions`; the defaults are fairseq's conventions."""
 
     activation_fn: ChoiceEnum(ACTIVATIONS) = option("relu", "activation function to use")
     marian_first_position: Optional[int] = option(

@@ -1,9 +1,9 @@
-"""Conventions of other toolkits for which fairseq has no options.
+"""Makes models follow conventions of other toolkits for which fairseq has no options.
 
 For example, Marian counts positions from 0 and fairseq from 2, and the epsilons of their layer
-normalisations differ. A model built with other conventions than its weights were trained with would
-silently compute something else. Therefore checkpoints store conventions that are not fairseq's, and
-a model that loads them must be built with the same.
+normalisations differ. If a model were built with other conventions than its weights were trained
+with, it would silently compute something else. Therefore a checkpoint stores its conventions if
+they are not fairseq's, and a model that loads it must be built with the same ones.
 """
 
 import logging
@@ -29,13 +29,14 @@ _UNIT = 1e-12
 
 
 class Conventions(NamedTuple):
-    """The conventions of a model.
+    """The conventions that a model follows.
 
     Attributes:
         activation: activation function of the feed-forward layers.
-        first_position: position of the first word.
+        first_position: position that the sinusoid of the first word is computed for.
         epsilon: epsilon of the layer normalisations.
-        zero_start: the decoder's first input is a zero vector.
+        zero_start: True if the decoder's first input is a vector of zeros, False if it is the
+            embedding of ``</s>``.
     """
 
     activation: str
@@ -45,16 +46,16 @@ class Conventions(NamedTuple):
 
     @property
     def options(self) -> str:
-        """The options that build a model with these conventions, ``--marian-zero-start``
-        excepted."""
+        """The command-line options that build a model with these conventions, except for
+        ``--marian-zero-start``."""
         return (
             f"--activation-fn {self.activation} --marian-first-position {self.first_position} "
             f"--marian-epsilon {self.epsilon:g}"
         )
 
     def note(self, padding_idx: int) -> Optional[Tensor]:
-        """The conventions as stored in a checkpoint, LongTensor ``[4]``; None if they are
-        fairseq's."""
+        """The tensor by which a checkpoint stores these conventions, LongTensor ``[4]``; None if
+        they are fairseq's, which are not stored."""
         fairseqs = (self.first_position, self.epsilon, self.zero_start) == (
             padding_idx + 1,
             FAIRSEQ_EPSILON,
@@ -72,10 +73,10 @@ class Conventions(NamedTuple):
 
     @classmethod
     def read(cls, note: Tensor) -> "Conventions":
-        """Reads a result of :meth:`note`.
+        """The conventions that are stored in a tensor made by :meth:`note`.
 
         Raises:
-            ValueError: it is not one.
+            ValueError: the tensor is not one of these.
         """
         values = note.tolist() if note.dtype == torch.long and note.shape == (4,) else [-1]
         if not (0 <= values[0] < len(ACTIVATIONS) and min(values) >= 0):
@@ -85,13 +86,15 @@ class Conventions(NamedTuple):
 
 
 class SinusoidsFrom(SinusoidalPositionalEmbedding):
-    """fairseq's sinusoidal module with positions that begin at ``first``; its checkpoints are the
-    same.
+    """fairseq's module of sinusoidal positions, except that the first word has the position
+    ``first``. It has no parameters, so checkpoints do not change.
 
     Args:
-        width: D.
-        padding_idx: fairseq's offset in the table.
-        size: positions to compute now; later ones are computed when they are needed.
+        width: D, the size of a vector.
+        padding_idx: the id of padding; the first word is in row ``padding_idx + 1`` of fairseq's
+            table.
+        size: the number of positions to compute now; further ones are computed when they are
+            needed.
         first: position of the first word.
     """
 
@@ -106,8 +109,9 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
     def get_embedding(
         num_embeddings: int, embedding_dim: int, padding_idx: Optional[int] = None
     ) -> Tensor:
-        """fairseq's vectors ``[num_embeddings, embedding_dim]``, the same on every machine and in
-        the native engine's model that is made without PyTorch."""
+        """fairseq's sinusoidal vectors ``[num_embeddings, embedding_dim]`` for positions from 0,
+        computed by NumPy: equal on every machine, and equal to those in a native engine's model
+        that was made without PyTorch."""
         table = sinusoids(np.arange(num_embeddings), fairseq_frequencies(embedding_dim))
         return F.pad(torch.from_numpy(table), (0, embedding_dim % 2))
 
@@ -118,8 +122,8 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
         return self.weights[self.offset : self.offset + count]
 
     def forward(self, input: Tensor, *rest: Any, **options: Any) -> Tensor:
-        """Vectors ``[B, T, D]`` of ids ``[B, T]``, zeros for padding; with an incremental state
-        only the last one, as in fairseq."""
+        """The position vectors ``[B, T, D]`` of ids ``[B, T]``, zeros for padding; with an
+        incremental state only the last word's ``[B, 1, D]``, as in fairseq."""
         self._reserve(input.size(1))
         vectors: Tensor = super().forward(input, *rest, **options)
         return vectors
@@ -135,10 +139,11 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
 
 
 def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
-    """The conventions in a model's options.
+    """The conventions that a model's options ask for; those of fairseq for options that it does not
+    have.
 
     Raises:
-        ValueError: a value out of range.
+        ValueError: a value is out of range.
     """
     first, epsilon = (
         getattr(cfg, "marian_first_position", None),
@@ -157,7 +162,8 @@ def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
 
 
 def follow_conventions(cfg: ConventionsConfig, side: Any) -> None:
-    """Applies the conventions of ``cfg`` to fairseq's encoder or decoder ``side``, in place."""
+    """Makes fairseq's encoder or decoder ``side`` follow the conventions in ``cfg``, in place; not
+    the decoder's first input."""
     wanted, positions = conventions_of(cfg, side.padding_idx), side.embed_positions
     offset = side.padding_idx + 1
     if type(positions) is SinusoidalPositionalEmbedding and wanted.first_position != offset:
@@ -183,14 +189,16 @@ def add_output_bias(cfg: ConventionsConfig, projection: nn.Linear) -> None:
 def require_same_conventions(
     state: Dict[str, Tensor], cfg: TransformerConfig, padding_idx: int
 ) -> Conventions:
-    """Refuses weights that were trained with other conventions than a model is built with.
+    """Checks that a checkpoint's weights were trained with the conventions that a model follows.
 
     Args:
-        state: of the checkpoint; its stored conventions are replaced by the model's, in place.
+        state: the checkpoint's parameters; its stored conventions are replaced by the model's, in
+            place.
         cfg: the model's options.
+        padding_idx: the id of padding.
 
     Returns:
-        The checkpoint's conventions. Their ``zero_start`` may differ from that of a model that has
+        The checkpoint's conventions. Their ``zero_start`` may differ from the model's if that has
         no option for it.
 
     Raises:
@@ -234,10 +242,11 @@ def require_same_conventions(
 
 
 def start_self_attention(state: Dict[str, Tensor], decoder: nn.Module, name: str) -> None:
-    """Replaces recurrent cells in a checkpoint by newly initialised self-attention.
+    """Replaces recurrent cells in a checkpoint's decoder by newly initialised self-attention.
 
     Args:
-        state: of the checkpoint, changed in place; without recurrent cells it stays as it is.
+        state: the checkpoint's parameters, changed in place; without recurrent cells they stay as
+            they are.
         decoder: the module with self-attention that will load it.
         name: prefix of the decoder's parameters in the checkpoint.
     """
@@ -257,13 +266,14 @@ def start_self_attention(state: Dict[str, Tensor], decoder: nn.Module, name: str
 
 
 def leave_sinusoids_out(state: Dict[str, Tensor], decoder: nn.Module, name: str) -> None:
-    """Leaves a checkpoint's table of sinusoids out for a decoder that computes its own.
+    """Removes a table of sinusoids from a checkpoint if the decoder that loads it computes its own.
 
-    Models of Hugging Face's Marian bring one, with frequencies 10000^(-2i / D) instead of fairseq's
-    10000^(-i / (D / 2 - 1)). A table that was learned stays, and is refused by what loads it.
+    Models of Hugging Face's Marian have such a table, with frequencies 10000^(-2i / D) instead of
+    fairseq's 10000^(-i / (D / 2 - 1)). A table that was learned is kept, so that loading it raises
+    an error.
 
     Args:
-        state: of the checkpoint, changed in place.
+        state: the checkpoint's parameters, changed in place.
         decoder: the module that will load it.
         name: prefix of the decoder's parameters in the checkpoint.
     """
@@ -273,14 +283,14 @@ def leave_sinusoids_out(state: Dict[str, Tensor], decoder: nn.Module, name: str)
         return
     del state[f"{name}.{own}"]
     logger.warning(
-        "the checkpoint's decoder has a table of sinusoids, which is left out: this one computes"
-        " fairseq's"
+        "the checkpoint's decoder has a table of sinusoids, which is left out: this model's"
+        " decoder computes fairseq's instead"
     )
 
 
 def _are_sinusoids(table: Tensor) -> bool:
-    """Whether a table ``[positions, D]`` has sines, then cosines of the same angles; rows before
-    the first position may be zero."""
+    """Whether each row of a table ``[positions, D]`` has D / 2 sines, then the cosines of the same
+    angles; rows of zeros are allowed, as before the first position."""
     half = table.size(1) // 2
     squares = table.float().square()
     circles = squares[:, :half] + squares[:, half : 2 * half]  # [positions, D / 2]

@@ -1,8 +1,8 @@
-"""Raw and distilled targets of the same sources in one data set (Zhou et al., 2020; mixed as in
-HRT, Algorithm 1).
+"""Combines raw and distilled targets of the same sources in one data set (Zhou et al., 2020), and
+draws which one a sentence is trained on (HRT, Algorithm 1).
 
-The data set returns both targets of a sentence. The training step chooses one of them: data-loader
-workers live longer than an epoch and could not draw it reproducibly.
+The data set returns both targets of a sentence. The training step draws one of them: worker
+processes that load data live longer than an epoch, so they could not draw reproducibly.
 """
 
 import os
@@ -28,13 +28,14 @@ COMPARED_SOURCES = 200_000
 
 
 class MixedTargetDataset(LanguagePairDataset):
-    """A :class:`LanguagePairDataset` whose batches also hold ``distilled_target`` ``[B, T']``.
+    """A :class:`LanguagePairDataset` whose batches hold raw targets as ``target`` ``[B, T]``, and
+    distilled ones as ``distilled_target`` ``[B, T']``.
 
     Lengths, filters and batches follow the longer of the two targets.
 
     Args:
-        raw: sources and raw targets.
-        distilled: sources (the same) and distilled targets.
+        raw: a data set of sources and raw targets.
+        distilled: one of the same sources and distilled targets.
     """
 
     def __init__(self, raw: LanguagePairDataset, distilled: LanguagePairDataset) -> None:
@@ -97,15 +98,16 @@ def with_distilled_targets(
     Args:
         raw: the split as the task loaded it.
         cfg: the task's configuration.
-        split: its name.
-        epoch: counted from 1; epochs take the shards in turn.
-        combine: load ``train``, ``train1``, … as one.
+        split: the name of the split.
+        epoch: the number of the epoch, from 1; of several data folders (shards), each epoch uses
+            the next one.
+        combine: True loads ``train``, ``train1``, … as one split.
         prepend_bos: whether the task's sentences begin with ``<s>``.
 
     Raises:
-        FileNotFoundError: the folder lacks the split or a dictionary.
-        ValueError: a dictionary, the number of sentences or a source differs, or an option is not
-            supported.
+        FileNotFoundError: the folder ``--distilled-data`` lacks the split or a dictionary.
+        ValueError: a dictionary, the number of sentences or a source differs from the raw data, or
+            an option is not supported.
     """
     if cfg.distilled_data is None or split != cfg.train_subset:
         return raw
@@ -145,7 +147,8 @@ def with_distilled_targets(
 
 
 def _same_dictionary(folder: str, raw_folder: str, name: str) -> None:
-    """Raises an error if a dictionary is missing or differs, for ids would not mean the same."""
+    """Raises an error if the dictionary ``name`` is missing in a folder or differs between them,
+    since ids would then stand for different words."""
     contents = []
     for place in (folder, raw_folder):
         path = os.path.join(place, name)
@@ -166,7 +169,7 @@ def _same_dictionary(folder: str, raw_folder: str, name: str) -> None:
 def _same_sources(
     raw: LanguagePairDataset, distilled: LanguagePairDataset, folder: str, raw_folder: str
 ) -> None:
-    """Refuses a folder whose line i translates another source than line i of the raw data."""
+    """Raises ValueError unless the sources in both data sets are the same, line by line."""
     if len(raw) != len(distilled):
         raise ValueError(
             f"{folder} has {len(distilled)} sentences but {raw_folder} has {len(raw)}: "
@@ -191,13 +194,15 @@ def drawn_targets(
 ) -> torch.Tensor:
     """The targets to train on in an update, raw or distilled: LongTensor ``[B, max(T, T')]``.
 
-    The choice is a hash of seed, update and sentence id: it does not depend on the number of
-    workers, on resuming, or on the other sentences of the batch.
+    The choice for a sentence is a hash of seed, update and sentence id: it does not depend on the
+    number of workers, on resuming, or on the rest of the batch.
 
     Args:
         batch: ``id`` ``[B]``, ``target`` ``[B, T]`` and, with ``--distilled-data``,
             ``distilled_target`` ``[B, T']``; targets are padded on the right.
-        raw_probability: of the raw target of a sentence that has a distilled one, too.
+        seed, update: the training's seed and the number of updates so far.
+        raw_probability: the probability that the raw target is chosen where there are both.
+        pad: the id of padding.
     """
     if "distilled_target" not in batch:
         return batch["target"]
@@ -212,13 +217,14 @@ def drawn_targets(
 
 
 def draw_raw(seed: int, update: int, ids: torch.Tensor, probability: float) -> torch.Tensor:
-    """Draws which sentences use their raw target, by a hash: BoolTensor ``[B]`` for ids ``[B]``."""
+    """Whether each sentence is trained on its raw target, drawn by a hash with this
+    ``probability``: BoolTensor ``[B]`` for sentence ids ``[B]``."""
     return hash_uniform(seed, update, ids, Purpose.RAW_TARGET) < probability
 
 
 def truncate_targets(data: LanguagePairDataset, longest: int, eos: int) -> None:
-    """Truncates the targets of a data set, in place, to ``longest`` tokens with ``</s>``, which is
-    kept."""
+    """Truncates the targets of a data set, in place, to ``longest`` tokens, the last of which is
+    ``</s>`` as before."""
 
     def cut(targets: Any) -> AppendTokenDataset:
         return AppendTokenDataset(

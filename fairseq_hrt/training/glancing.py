@@ -1,5 +1,5 @@
-"""What trainings share that show some target tokens to the decoder (Qian et al., 2021): how many in
-which update, and two passes with the same dropout."""
+"""What glancing trainings have in common, which show some target tokens to the decoder (Qian et
+al., 2021): the schedule of the share that is shown, and two passes with the same dropout."""
 
 import re
 from contextlib import contextmanager
@@ -9,14 +9,17 @@ import torch
 
 
 class GlanceSchedule:
-    """The share tau as a function of the update: linear between knots, constant outside them.
+    """The share tau, which controls how many target tokens are shown, as a function of the update:
+    linear between the given points, constant before the first and after the last.
 
     Args:
-        text: ``0.5:0.1@200k``; a knot without ``@`` is at update 0, ``k`` means thousand.
-        flag: the option, for messages.
+        text: points SHARE@UPDATE separated by colons, e.g. ``0.5:0.1@200k``; without ``@`` the
+            update is 0, ``k`` means thousand.
+        flag: the name of the option, for messages.
 
     Raises:
-        ValueError: another format, shares outside [0, 1], or updates that do not increase.
+        ValueError: the text has another format, a share is outside [0, 1], or the updates do not
+            increase.
     """
 
     def __init__(self, text: str, flag: str) -> None:
@@ -34,13 +37,13 @@ class GlanceSchedule:
                 ) from None
             if not 0 <= share <= 1 or (self.knots and update <= self.knots[-1][0]):
                 raise ValueError(
-                    f"{flag} {text!r}: shares must lie in [0, 1] and each update"
-                    " behind the one before"
+                    f"{flag} {text!r}: shares must lie in [0, 1], and each update must"
+                    " be later than the one before"
                 )
             self.knots.append((update, share))
 
     def at(self, update: int) -> float:
-        """The share tau in an update."""
+        """The share tau at an update."""
         before = self.knots[0]
         for knot in self.knots:
             if update < knot[0]:
@@ -54,8 +57,8 @@ class GlanceSchedule:
 
 @contextmanager
 def same_random_numbers_afterwards(device: torch.device) -> Iterator[None]:
-    """Restores the random state at the end of the block, so that the code behind it draws the same
-    numbers, e.g. the same dropout masks."""
+    """A context that restores PyTorch's random state at its end, so that the code after it draws
+    the same random numbers as the code within, e.g. the same dropout masks."""
     state = torch.get_rng_state()
     on_gpu = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
     try:

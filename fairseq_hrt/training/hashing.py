@@ -1,8 +1,8 @@
-"""Random numbers by hashing.
+"""Draws random numbers by hashing.
 
-A random number generator with a state gives other numbers if the number of workers or processes
-changes or training is resumed. Here every number is a hash of (seed, update, sentence id, purpose,
-…): a sentence draws the same number in the same update on any device and in any batch.
+A random number generator with a state gives different numbers when the number of workers or
+processes changes, or training is resumed. Here every number is a hash of (seed, update, sentence
+id, purpose, …): a sentence draws the same number in the same update on any device and in any batch.
 """
 
 from enum import IntEnum, unique
@@ -18,7 +18,8 @@ _MASK_53, _MASK_64 = (1 << 53) - 1, (1 << 64) - 1
 
 @unique
 class Purpose(IntEnum):
-    """Purposes of random numbers. Their values are hashed, so changing one changes trainings."""
+    """What a random number is used for; part of the hash, so that different uses get independent
+    numbers. Changing a value changes the results of trainings."""
 
     RAW_TARGET = 1
     # hybrid-regressive
@@ -36,7 +37,7 @@ class Purpose(IntEnum):
 
 
 def _signed(value: int) -> int:
-    """The int64 with the bits of an unsigned 64-bit number."""
+    """The signed 64-bit integer with the same bits as the unsigned ``value``."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
@@ -47,19 +48,21 @@ _SECOND = _signed(0x94D049BB133111EB)
 
 
 def _shift(value: Tensor, bits: int) -> Tensor:
-    """Logical right shift; ``>>`` of int64 tensors copies the sign bit."""
+    """Shifts int64 values right by ``bits`` and fills with zeros; ``>>`` would copy the sign
+    bit."""
     return (value >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def _mix(value: Tensor) -> Tensor:
-    """The finaliser of splitmix64, which needs products modulo 2 ** 64, as those of int64 are."""
+    """The finaliser of splitmix64 for an int64 tensor, whose products are modulo 2 ** 64, as the
+    finaliser needs them."""
     value = (value ^ _shift(value, 30)) * _FIRST
     value = (value ^ _shift(value, 27)) * _SECOND
     return value ^ _shift(value, 31)
 
 
 def _mix_number(value: int) -> int:
-    """:func:`_mix` of one number, signed."""
+    """The same as :func:`_mix` for a Python integer; the result is signed."""
     value &= _MASK_64
     value = (value ^ (value >> 30)) * _FIRST & _MASK_64
     value = (value ^ (value >> 27)) * _SECOND & _MASK_64
@@ -67,7 +70,8 @@ def _mix_number(value: int) -> int:
 
 
 def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
-    """Uniform numbers in [0, 1), one for each combination of keys; their order matters.
+    """Random numbers, uniform in [0, 1): a hash of each combination of keys. The order of the keys
+    matters.
 
     Args:
         keys: integers and LongTensors that broadcast against each other, at least one tensor.
@@ -97,8 +101,8 @@ def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
 
 
 def _hash_tensors(first: int, keys: List[Union[int, Tensor]]) -> Tensor:
-    """Continues the hash of the integers before the first tensor; further integers are mixed
-    already."""
+    """The random numbers of :func:`hash_uniform`: continues the hash ``first`` of the integers
+    before the first tensor with ``keys``, in which integers are mixed already."""
     device = next(key.device for key in keys if isinstance(key, Tensor))
     if fused.available(device):
         from ..ops.fused import hashing
@@ -118,7 +122,7 @@ def _hash_tensors(first: int, keys: List[Union[int, Tensor]]) -> Tensor:
 
 
 def _golden(value: Union[int, Tensor]) -> Union[int, Tensor]:
-    """``value`` plus the golden number, within 64 bits."""
+    """``value`` plus splitmix64's golden-ratio constant, modulo 2 ** 64."""
     if isinstance(value, Tensor):
         return value + _GOLDEN
     return _signed(value + _GOLDEN & _MASK_64)

@@ -1,4 +1,4 @@
-"""Base class and cross-entropy of the families' criterions."""
+"""The base class of the families' criterions, and their label-smoothed cross-entropy."""
 
 import math
 from typing import Any, Dict, Sequence, Tuple
@@ -24,10 +24,11 @@ def check_label_smoothing(epsilon: float) -> float:
 
 
 class SmoothedLoss(FairseqCriterion):
-    """A label-smoothed cross-entropy, summed over tokens.
+    """The base class of criterions with a label-smoothed cross-entropy, summed over tokens.
 
     Args:
-        sentence_avg: whether fairseq divides the sum by sentences instead of tokens.
+        label_smoothing: epsilon, in [0, 1).
+        sentence_avg: True if fairseq divides the sum by the number of sentences instead of tokens.
     """
 
     def __init__(
@@ -55,12 +56,12 @@ class SmoothedLoss(FairseqCriterion):
 
 
 def smoothed_cross_entropy(logits: Tensor, target: Tensor, epsilon: float) -> Tuple[Tensor, Tensor]:
-    """Label-smoothed cross-entropy of each token, and its negative log-likelihood.
+    """The label-smoothed cross-entropy and the negative log-likelihood of each token.
 
     Equals fairseq's ``label_smoothed_nll_loss``, which spreads ``epsilon`` over the other words of
-    the vocabulary (Szegedy et al., 2016), without four tensors ``[N, V]``: a float32 copy of the
-    logits, their log-softmax and two gradients. On a CPU these cost a small model more than its
-    layers. On a CUDA device a kernel of Triton reads the logits once.
+    the vocabulary (Szegedy et al., 2016), but does not make four tensors ``[N, V]``: a float32 copy
+    of the logits, their log-softmax and two gradients. On a CPU these take more time than the
+    layers of a small model. On a CUDA device a kernel of Triton reads the logits once.
 
     Args:
         logits: ``[N, V]``, V at least 2, floating-point; computed in float32 at least.
@@ -78,10 +79,12 @@ def smoothed_cross_entropy(logits: Tensor, target: Tensor, epsilon: float) -> Tu
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    """Computes a few rows at a time, so that intermediate results stay in the cache.
+    """Computes :func:`smoothed_cross_entropy` for a few rows at a time, so that intermediate
+    results stay in the cache.
 
     With e = epsilon / (V - 1), the loss is (1 - epsilon) nll + e (sum of all other words' -log p);
-    its gradient is p - e for a logit, and p - (1 - epsilon) for the target's.
+    its gradient is p - (1 - epsilon) for the target's logit, and p - e for all others, where p are
+    the probabilities.
     """
 
     @staticmethod

@@ -1,4 +1,5 @@
-"""The base class of the families' models: fairseq's Transformer with a configuration of its own."""
+"""The base class of the families' models: fairseq's Transformer with options and conventions of its
+own."""
 
 from argparse import ArgumentParser, Namespace
 from typing import Any, ClassVar, Dict, Optional
@@ -21,15 +22,16 @@ from .conventions import (
 
 
 class ConfiguredTransformer(TransformerModelBase):
-    """A Transformer whose options are the fields of a configuration.
+    """A Transformer whose options are the fields of a dataclass of this package.
 
-    Models are registered without ``dataclass=``, with which fairseq-train silently loses nested
-    values of a TransformerConfig. Options from the YAML of fairseq-hydra-train are renamed to those
-    of the command line by :mod:`.presets`.
+    Models are registered without fairseq's argument ``dataclass=``, with which fairseq-train
+    silently loses nested values of a TransformerConfig. Options from the YAML of
+    fairseq-hydra-train are renamed to those of the command line by :mod:`.presets`.
 
     Attributes:
-        config: the family's dataclass of options.
-        decoder_class: called with the configuration, the target dictionary and the embedding.
+        config: the dataclass with the family's options.
+        decoder_class: the family's decoder; called with configuration, target dictionary and word
+            embedding.
     """
 
     config: ClassVar[Any]
@@ -77,7 +79,8 @@ class ConfiguredTransformer(TransformerModelBase):
         """fairseq's forward pass.
 
         Raises:
-            ValueError: another task trains a model that learns from its own task's samples.
+            ValueError: the model is being trained by another task; the family's own task makes the
+                samples that its criterion needs.
         """
         family = BY_NAME[self.decoder.family]
         if self.training and family.losses:
@@ -94,12 +97,13 @@ class ConfiguredTransformer(TransformerModelBase):
         model_cfg: Any = None,
         args: Optional[Namespace] = None,
     ) -> Any:
-        """Loads a checkpoint, with parameters that the family's decoder can add
+        """Loads the parameters of a checkpoint; the family's decoder may add some that it lacks
         (``upgrade_state_dict_named``).
 
         Raises:
             ValueError: the weights were trained with other conventions (:mod:`.conventions`).
-            RuntimeError: the parameters are not this model's; none is ever silently left out.
+            RuntimeError: names or shapes of the parameters are not this model's; none is left out
+                silently.
         """
         theirs = require_same_conventions(state_dict, self.cfg, self.encoder.padding_idx)
         self.decoder.parent_starts_from_zeros = theirs.zero_start
@@ -107,8 +111,8 @@ class ConfiguredTransformer(TransformerModelBase):
 
 
 def refuse_extras(cfg: Any, architecture: str) -> None:
-    """Raises ValueError for options of fairseq's decoder that a family's decoder does not
-    support."""
+    """Raises ValueError if ``cfg`` has options of fairseq's decoder that the families' decoders do
+    not support; ``architecture`` names the model in the message."""
     if (
         cfg.adaptive_softmax_cutoff is not None
         or cfg.cross_self_attention

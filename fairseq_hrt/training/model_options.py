@@ -1,5 +1,5 @@
-"""Checks a model's options from the YAML of ``fairseq-hydra-train`` and renames them as on the
-command line.
+"""Checks a model's options from the YAML configuration of ``fairseq-hydra-train``, and gives them
+the names that they have on the command line.
 
 YAML may group options (``encoder: {layers: 2}``) or not (``encoder_layers: 2``). fairseq passes
 both to the model unchanged and uses its defaults for names it does not find: a misspelt name would
@@ -19,8 +19,8 @@ _ARCHITECTURE = ("_name", "arch")
 
 
 def flat_names(config: type) -> Dict[str, Tuple[str, ...]]:
-    """The path of each option in a configuration:
-    ``{"encoder_layers": ("encoder", "layers"), "dropout": ("dropout",), …}``."""
+    """The path of each option in a dataclass with nested ones, by the option's name on the command
+    line: ``{"encoder_layers": ("encoder", "layers"), "dropout": ("dropout",), …}``."""
     found: Dict[str, Tuple[str, ...]] = {}
     for own in fields(config):
         if own.name.startswith("_"):
@@ -47,14 +47,14 @@ def flatten_options(
     their values to the types of ``config``.
 
     Args:
-        options: ``model`` of the YAML configuration; a namespace is left alone, since argparse has
-            checked it.
-        config: dataclass of the model's options.
-        others: further names that are accepted unchecked.
+        options: the part ``model`` of the YAML configuration; an argparse namespace is left
+            unchanged, since argparse has checked it.
+        config: the dataclass of the model's options.
+        others: further names, which are accepted without a check of their values.
 
     Raises:
-        ValueError: the model lacks an option, one has two different values, or a value the wrong
-            type.
+        ValueError: an option does not exist, is given two different values, or has a value of the
+            wrong type.
     """
     if not isinstance(options, DictConfig):
         return
@@ -101,7 +101,8 @@ def _flat(nested: Any, parts: List[str]) -> Dict[str, Any]:
 def _typed(
     given: Dict[str, Any], names: Dict[str, Tuple[str, ...]], config: type
 ) -> Dict[str, Any]:
-    """Converts values to the types of the configuration, as hydra would do it."""
+    """The values, converted to the types in the dataclass ``config``, as hydra would convert them;
+    ``names`` are the options' paths, see :func:`flat_names`."""
     whole = OmegaConf.structured(config)
     for name, value in given.items():
         try:

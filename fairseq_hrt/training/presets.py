@@ -1,4 +1,4 @@
-"""Presets: named architectures and the option values that they stand for."""
+"""Registers presets: named architectures with default values for the options of a model."""
 
 from argparse import Namespace
 from typing import Any, Callable, Dict, Union
@@ -22,15 +22,15 @@ COMMON_PRESETS: Dict[str, Dict[str, Any]] = {
 def preset(
     *, embed: int, ffn: int, heads: int, layers: tuple, pre_norm: bool = False, **more: Any
 ) -> Dict[str, Any]:
-    """A preset as {fairseq's argument name: value}.
+    """The values of a preset by fairseq's names of the options.
 
     Args:
-        embed: D.
-        ffn: width of the feed-forward layers.
-        heads: H.
+        embed: D, the width of embeddings and layers.
+        ffn: inner width of the feed-forward layers.
+        heads: number of attention heads.
         layers: (encoder layers, decoder layers).
-        pre_norm: layer normalisation before each block instead of after it.
-        more: further arguments by their fairseq names.
+        pre_norm: True has the layer normalisation before each block instead of after it.
+        more: further options, by fairseq's names.
     """
     values = dict(more)
     for side, count in zip(("encoder", "decoder"), layers):
@@ -45,9 +45,8 @@ def preset(
 
 
 def register_presets(model: str, presets: Dict[str, Dict[str, Any]]) -> None:
-    """Registers ``<model>_<name>`` for each preset and ``<model>`` itself as ``wmt_en_de``; options
-    on the command line or in YAML take precedence.
-    """
+    """Registers an architecture ``<model>_<name>`` for each preset, and ``<model>`` itself with the
+    values of ``wmt_en_de``. Options on the command line or in YAML take precedence."""
     for name, sizes in {"": presets["wmt_en_de"], **presets}.items():
         architecture = f"{model}_{name}" if name else model
         register_model_architecture(model, architecture)(_filler(model, preset(**sizes)))

@@ -1,5 +1,5 @@
-"""Adds a family's decoding options (:mod:`..native.options.schema`) to fairseq's task
-configurations; checks the options of a training when it begins."""
+"""Adds decoding options (:mod:`..native.options.schema`) to the configurations of tasks, and checks
+the options of a training when it begins."""
 
 import math
 from dataclasses import Field, field, make_dataclass, replace
@@ -41,7 +41,8 @@ def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
     those of every task, and ``--eval-bleu-tokenizer``.
 
     Args:
-        family: see :mod:`..native.families`; empty for a task without options of its own.
+        family: the name of a family in :mod:`..native.families`; empty for a task without options
+            of a family.
     """
 
     def extended(config: Type[Any]) -> Type[Any]:
@@ -59,7 +60,8 @@ def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
 
 
 def _declared(item: "Field[Any]") -> Tuple[str, Any, Any]:
-    """(name, type, field) in the dialect that fairseq reads."""
+    """(name, type, field) for a dataclass that fairseq reads as a configuration, from a decoding
+    option."""
     known, (kind, optional) = SCHEMA[item.name], KINDS[item.name]
     default = TASK_DEFAULTS.get(item.name, item.default)
     hint: Any = kind
@@ -72,12 +74,12 @@ def _declared(item: "Field[Any]") -> Tuple[str, Any, Any]:
 
 
 def checked_options(declared: Sequence[type], configurations: Sequence[Any]) -> Dict[str, Any]:
-    """The values with which a training begins, once they are checked.
+    """The values of the options that a training begins with, by name, after a check.
 
     Args:
         declared: dataclasses with fields made by :func:`~..native.options.option.option`.
-        configurations: hold the values, and others that conditions read. Later ones override
-            earlier ones; what none of them holds has its default.
+        configurations: objects with the values, and with those of other options that conditions
+            depend on. Later ones override earlier ones; an option that none has gets its default.
 
     Raises:
         ValueError: an option has no effect, or is out of range; the message names it.
@@ -94,14 +96,15 @@ def checked_options(declared: Sequence[type], configurations: Sequence[Any]) -> 
 
 
 def refuse_options_of_training(config: type, values: Any) -> None:
-    """Refuses options of a task that only a training reads.
+    """Refuses options of a task that have an effect only in training; called when a command
+    decodes.
 
     Args:
         config: the task's dataclass.
-        values: of a command that decodes.
+        values: the configuration of the command.
 
     Raises:
-        ValueError: the message names the option.
+        ValueError: such an option is given; the message names it.
     """
     declared = options_in(config)
     for name, value in read(declared, values).items():

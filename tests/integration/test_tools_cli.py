@@ -626,7 +626,7 @@ def test_distillation_by_either_engine_is_the_same(
         command("fairseq-hrt", "distill", toy_data, *arguments, "--out", tmp_path / name)
         texts.append((tmp_path / name / "train.en").read_text())
     assert texts[0] == texts[1] and len(texts[0].splitlines()) == 20
-    assert "cannot be watched" in refusal(
+    assert "does not report its decoder passes" in refusal(
         "trace", toy_data, "--system", f"name=x,path={exported},engine=ctranslate2"
     )
     long = tmp_path / "long"

@@ -79,7 +79,7 @@ def test_steps_of_the_runtime(toy_data, teacher, tmp_path, capsys):
     assert "native: " in capsys.readouterr().out
     with pytest.raises(SystemExit):
         verb.main([str(toy_data), "--system", f"name=x,path={teacher},engine=ctranslate2"])
-    assert "its steps cannot be watched" in capsys.readouterr().err
+    assert "does not report its decoder passes" in capsys.readouterr().err
 
 
 def test_the_terminal(traced, command, toy_data, teacher):
@@ -100,7 +100,7 @@ def test_the_terminal(traced, command, toy_data, teacher):
     assert "source  a b c" in typed and "\x1b[32m" in typed
     for change, message in (
         (["--sentence", "50"], "the sentences 0 to 19"),
-        (["--system", system], "distinct names"),
+        (["--system", system], "two systems share a name"),
     ):
         failed = command("fairseq-hrt", "trace", toy_data, "--system", system, *change, check=False)
         assert failed.returncode == 2 and message in failed.stderr

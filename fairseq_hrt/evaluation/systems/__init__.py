@@ -1,5 +1,5 @@
-"""Systems of a comparison: each is a decoder and the data that it is run on, behind one interface
-whatever decodes it."""
+"""The systems that a comparison runs: each is a decoder with the data that it translates, behind
+the same interface for PyTorch, the native engine and CTranslate2."""
 
 import logging
 from dataclasses import replace
@@ -31,14 +31,14 @@ __all__ = [
 
 
 def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
-    """Loads a system with the engine that it names.
+    """Loads a system with the engine that its specification names.
 
     Args:
-        spec: what to load.
-        data: see :func:`.specification.generate_arguments`.
+        spec: the system's checkpoint, engine and options.
+        data: the arguments that choose the data, see :func:`.specification.generate_arguments`.
 
     Raises:
-        ValueError: an option that the engine does not support, or a model that it cannot decode.
+        ValueError: the engine does not support an option, or cannot decode the model.
         OSError: a checkpoint is missing or unreadable.
     """
     with Doing(f"loading {printable(spec.name)}"):
@@ -64,14 +64,16 @@ def _loaded(spec: SystemSpec, data: Sequence[str]) -> System:
 
 
 def load_watched(spec: SystemSpec, data: Sequence[str]) -> System:
-    """A loaded system that reports in which pass each word was written; PyTorch's with ``auto``.
+    """Loads a system that reports in which decoder pass each word was written; ``engine=auto``
+    means PyTorch here.
 
     Raises:
-        ValueError: CTranslate2, which does not say it; besides what :func:`load_system` raises.
+        ValueError: the engine is CTranslate2, which does not report this; or as :func:`load_system`
+            raises.
     """
     if spec.engine == "ctranslate2":
         raise ValueError(
-            f"{spec.subject}: engine=ctranslate2 translates, but its steps cannot be watched:"
-            " leave it out"
+            f"{spec.subject}: engine=ctranslate2 does not report its decoder passes; leave the"
+            " engine out"
         )
     return load_system(replace(spec, engine="torch") if spec.engine == "auto" else spec, data)

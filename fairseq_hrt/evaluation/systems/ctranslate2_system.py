@@ -1,5 +1,5 @@
-"""CTranslate2 as a system of the comparison: an autoregressive checkpoint, converted and decoded by
-a C++ runtime."""
+"""Systems that CTranslate2, a C++ runtime, decodes: an autoregressive checkpoint, which is
+converted when it is loaded, or a converted model."""
 
 import json
 import tempfile
@@ -33,16 +33,17 @@ OPTIONS = (
 
 
 class CTranslate2System(System):
-    """A system decoded by CTranslate2.
+    """A system that CTranslate2 decodes.
 
     Args:
-        spec: ``path`` is a checkpoint, converted now, or a folder of ``fairseq-hrt export``. Of the
-            options of ``fairseq-generate`` those are understood that have their like in
-            CTranslate2; ``compute_type`` is its own (float32, int8, …).
-        data: see :func:`.specification.generate_arguments`.
+        spec: the description of the system. ``path`` is a checkpoint, which is converted, or a
+            folder written by ``fairseq-hrt export``. Of the options of ``fairseq-generate``, those
+            with an equivalent in CTranslate2 are supported; ``compute_type`` (float32, int8, …) is
+            CTranslate2's own.
+        data: the arguments that choose the data, see :func:`.specification.generate_arguments`.
 
     Raises:
-        ValueError: CTranslate2 is not installed, the model does not convert, an option has no
+        ValueError: CTranslate2 is not installed, the model cannot be converted, an option has no
             equivalent, or a converted model has other dictionaries than the data.
     """
 
@@ -58,7 +59,8 @@ class CTranslate2System(System):
             )
         if spec.task is not None:
             raise ValueError(
-                f"{spec.subject}: engine=ctranslate2 takes no task, it always writes word by word"
+                f"{spec.subject}: engine=ctranslate2 always writes word by word and takes no task;"
+                " leave task= out"
             )
         ours = {name: value for name, value in spec.options.items() if name != "compute_type"}
         super().__init__(spec, data, "translation", ours)
@@ -95,16 +97,17 @@ class CTranslate2System(System):
 
     @property
     def reloadable(self) -> SystemSpec:
-        """The converted model instead of the checkpoint."""
+        """A specification that names the converted model instead of the checkpoint."""
         return replace(self.spec, path=str(self.folder))
 
     @property
     def model_bytes(self) -> int:
-        """Size of the converted weights on disk."""
+        """The size in bytes of the converted weights on disk."""
         return (self.folder / "model.bin").stat().st_size
 
     def batch(self, ids: Sequence[int], rows: Sequence[Tensor]) -> Dict[str, Any]:
-        """A batch in words."""
+        """A batch of sources as lists of words without ``</s>``, which CTranslate2 adds; see
+        :meth:`.system.System.batch`."""
         dictionary = self.task.source_dictionary
         # Without </s>, which CTranslate2 adds.
         words = [[dictionary[token] for token in row.tolist()[:-1]] for row in rows]
@@ -148,16 +151,19 @@ class CTranslate2System(System):
 
 
 def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> None:
-    """Refuses a converted model that belongs to other data.
+    """Checks that a converted model has the words of the data's dictionaries, which it needs to
+    decode them.
 
     Raises:
-        ValueError: the words differ, or the folder holds no converted model, or a damaged one.
+        ValueError: the words differ, or the folder holds no converted model or a damaged one.
     """
     for side, dictionary in (("source", source), ("target", target)):
         files = [folder / f"{side}_vocabulary.json", folder / "shared_vocabulary.json"]
         path = next((path for path in files if path.is_file()), None)
         if path is None:
-            raise ValueError(f"{folder} holds no model of fairseq-hrt export (no {files[0].name})")
+            raise ValueError(
+                f"{folder} holds no model of fairseq-hrt export (no {files[0].name}); export one"
+            )
         try:
             words = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, RecursionError) as error:

@@ -1,5 +1,5 @@
-"""The native engine as a system of the comparison: a checkpoint, converted now, a bundle that holds
-a model for it, or a model file."""
+"""Systems that the native engine decodes: a checkpoint, which is converted when it is loaded; a
+bundle that holds a model for the engine; or a model file of the engine."""
 
 import tempfile
 from dataclasses import replace
@@ -34,24 +34,25 @@ RESCORING = ("rescore_path", "rescore_lenpen")
 
 
 class NativeSystem(System):
-    """A system decoded by the native engine, on as many threads as PyTorch has.
+    """A system that the native engine decodes, on as many threads as PyTorch has.
 
     Args:
-        spec: ``path`` is a checkpoint, a bundle, or a model file of the engine; ``weights`` is
-            ``float32`` (default) or ``int8`` for a checkpoint, ``shortlist`` a file, or ``true``
-            for a bundle's own, ``rescore_path`` one checkpoint or a model file of the engine; other
-            options are those of ``fairseq-generate``.
-        data: see :func:`.specification.generate_arguments`.
+        spec: the description of the system. ``path`` is a checkpoint, a bundle, or a model file of
+            the engine. Of the options, ``weights`` is ``float32`` (default) or ``int8`` for a
+            checkpoint; ``shortlist`` is a file, or ``true`` for that of the bundle;
+            ``rescore_path`` is a checkpoint or a model file of the engine; all others are those of
+            ``fairseq-generate``.
+        data: the arguments that choose the data, see :func:`.specification.generate_arguments`.
 
     Attributes:
-        file: the model's.
-        decoder: with the model.
-        engines: its own, and that of a model which chooses among its translations.
-        options: as it takes them.
+        file: the engine's model file.
+        decoder: the decoder that holds the model.
+        engines: the engine that translates and, if there is one, that of the rescoring model.
+        plan: the decoding options, checked and converted for the engine.
 
     Raises:
-        ValueError: the model does not convert, there is no kernel on this machine, an option is not
-            honoured by the engine, or a bundle has other dictionaries than the data.
+        ValueError: the model cannot be converted, the engine's library cannot be loaded, the engine
+            does not support an option, or the model has other dictionaries than the data.
     """
 
     engine = "native"
@@ -87,12 +88,13 @@ class NativeSystem(System):
         self.beam, self.dtype = self.plan.options.beam, self.decoder.engine.header.weights
 
     def _convert(self, weights: str) -> None:
-        """Writes the checkpoint as a model of the engine."""
+        """Converts the checkpoint into :attr:`file`, a model file of the engine with these
+        ``weights``."""
         paths = utils.split_paths(self.spec.path)
         if len(paths) > 1:
             raise ValueError(
-                f"{self.spec.subject}: the native engine decodes one model, path= names"
-                f" {len(paths)}"
+                f"{self.spec.subject}: the native engine decodes one model, but path= names"
+                f" {len(paths)}; give one, or engine=torch"
             )
         (model,), saved = load_models(paths, self.config, self.task, self.device)
         self.read_as = saved.task
@@ -106,7 +108,7 @@ class NativeSystem(System):
         write_runtime_model(model, source, target, file, weights=weights)
 
     def _decoder(self, data: Sequence[str], bundle: Optional[Bundle]) -> NativeDecoder:
-        """The model of :attr:`file` with the dictionaries of the data."""
+        """A decoder with the model in :attr:`file` and the dictionaries of the data folder."""
         engine = Engine.open(self.file, threads=torch.get_num_threads())
         header, place = engine.header, Path(utils.split_paths(data[0])[0])
         source, target = (
@@ -132,17 +134,18 @@ class NativeSystem(System):
         self.plan = self.decoder.prepare(self._given_options, wanted, self.spec.given)
 
     def _rescorer(self, given: str) -> Rescorer:
-        """Who chooses among the translations: the model that ``rescore_path`` names, converted
-        where it is a checkpoint.
+        """The scorer that ranks the translations by the model that ``rescore_path`` names
+        (``given``); a checkpoint is converted first.
 
         Raises:
-            ValueError: several models, one that does not fit, or nothing to choose from.
+            ValueError: several models are named, the model does not fit, or the decoder keeps a
+                single translation.
         """
         paths, engine = utils.split_paths(given), self.decoder.engine
         if len(paths) != 1:
             raise ValueError(
-                f"{self.spec.subject}: the native engine chooses by one model, rescore_path= names"
-                f" {len(paths)}; give engine=torch"
+                f"{self.spec.subject}: the native engine rescores with one model, but rescore_path="
+                f" names {len(paths)}; give one, or engine=torch"
             )
         header = engine.header
         require_candidates(self.plan.candidates, header.family)
@@ -162,7 +165,8 @@ class NativeSystem(System):
         return Rescorer(judge, lenpen=float(self.task.cfg.rescore_lenpen))
 
     def _shortlist(self, bundle: Optional[Bundle], chosen: str) -> Optional[Shortlist]:
-        """The shortlist of a bundle (``chosen`` is ``true``) or a file, or none (``false``)."""
+        """The shortlist that ``chosen`` names: a file, that of the bundle (``true``), or None
+        (``false``)."""
         if chosen == "false":
             return None
         if chosen != "true":
@@ -175,23 +179,24 @@ class NativeSystem(System):
         return read_shortlist(bundle.folder / bundle.shortlist)
 
     def without_scores(self) -> None:
-        """Greedy decoding is quicker without scores."""
+        """Decodes without scores from now on, which is faster for greedy search."""
         self._prepare(self.wanted._replace(scores=False))
 
     def text(self, tokens: Sequence[int]) -> str:
-        """See :class:`.system.System`; without the language token of a multilingual model."""
+        """The words of ``tokens``, as :meth:`.system.System.text` returns them, without the
+        language token that a multilingual model writes first."""
         first = self.task.target_dictionary[int(tokens[0])] if len(tokens) else None
         return super().text(tokens[first is not None and first == self.target_prefix :])
 
     def decode(self, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
-        """See :class:`.system.System`."""
+        """Translates a batch, see :meth:`.system.System.decode`."""
         found = self.decoder.decode(self.plan, sample["rows"], self.wanted, Watch())
         self.counters.add(found, rescored=self.decoder.rescorer is not None)
         return found
 
     @property
     def reloadable(self) -> SystemSpec:
-        """The converted model instead of the checkpoint."""
+        """A specification that names the converted model files instead of checkpoints."""
         options = _without(self.spec.options, ("weights",))
         if self.decoder.rescorer is not None:
             options["rescore_path"] = str(self.judge_file)
@@ -201,56 +206,59 @@ class NativeSystem(System):
 
     @property
     def longest_source(self) -> int:
-        """See :class:`.system.System`."""
+        """The most source tokens that all engines can read, ``</s>`` included."""
         return min(engine.longest_source for engine in self.engines)
 
     @property
     def model_bytes(self) -> int:
-        """Size of the weights in memory."""
+        """The size in bytes of the weights in memory, a rescoring model included."""
         return sum(engine.weight_bytes for engine in self.engines)
 
     def shown(self) -> Dict[str, str]:
-        """See :class:`.system.System`."""
+        """Engine with instruction set, task, checkpoint and every given option, for a report."""
         engine = f"native {self.decoder.engine.isa}"
         return {"engine": engine, "task": self.task_name, **self.spec.shown()}
 
 
 def require_judge(judge: Header, header: Header, options: DecodingOptions) -> None:
-    """Refuses a model that cannot read what another one writes.
+    """Checks that a model can rescore the translations of another.
 
     Args:
-        judge: of the model that chooses.
-        header: of the one that is decoded.
+        judge: the header of the rescoring model.
+        header: the header of the model that translates.
+        options: the decoding options, for the length of the translations.
 
     Raises:
-        ValueError: by name.
+        ValueError: the rescoring model does not write word by word, has other dictionaries, or
+            cannot read translations as long as the other model writes.
     """
     if not writes_in_order(judge):
         raise ValueError(
-            f"--rescore-path: that model is of the family {judge.family} and does not write one"
-            " word after the other; give an autoregressive one"
+            f"--rescore-path: the model belongs to the family {judge.family}, which does not write"
+            " one word after the other; give an autoregressive model"
         )
     for name in ("source_vocabulary", "target_vocabulary", "eos", "pad", "unk"):
         words, known = getattr(header, name), getattr(judge, name)
         if words != known:
             raise ValueError(
-                f"--rescore-path: the {name.replace('_', ' ')} of that model is {known}, of the one"
-                f" that is decoded {words}: give one with the same dictionaries"
+                f"--rescore-path: the model's {name.replace('_', ' ')} is {known}, but that of the"
+                f" model that translates is {words}: give one with the same dictionaries"
             )
     writes = longest_written(header, options)
     if judge.longest_target < writes:
         raise ValueError(
-            f"--rescore-path: that model reads translations of {judge.longest_target} tokens, the"
-            f" one that is decoded writes up to {writes}; lower --max-len-a and --max-len-b, or"
-            " decode with PyTorch's engine, which cuts them"
+            f"--rescore-path: the model reads translations of up to {judge.longest_target} tokens,"
+            f" but up to {writes} may be written; lower --max-len-a and --max-len-b, or decode"
+            " with PyTorch's engine, which cuts them"
         )
 
 
 def _bundle_of(spec: SystemSpec) -> Bundle:
-    """The bundle that a system is.
+    """The bundle in the folder that a system's specification names.
 
     Raises:
-        ValueError: it holds no model for the engine, or the kind of its weights is asked for.
+        ValueError: the bundle holds no model for the native engine, or the specification asks for a
+            type of weights, which a bundle determines itself.
     """
     bundle = load_bundle(Path(spec.path))
     if bundle.runtime is None:
@@ -260,7 +268,8 @@ def _bundle_of(spec: SystemSpec) -> Bundle:
         )
     if "weights" in spec.options:
         raise ValueError(
-            f"{spec.subject}: weights={spec.options['weights']}: a bundle has its own, leave it out"
+            f"{spec.subject}: weights={spec.options['weights']}: a bundle's weights have their"
+            " type already; leave it out"
         )
     return bundle
 

@@ -1,5 +1,5 @@
-"""What a system is, as text: a checkpoint and the options of ``fairseq-generate`` that it is
-decoded with."""
+"""Reads the description of a system: its name, a checkpoint, and the options of
+``fairseq-generate`` that it decodes with."""
 
 import json
 import re
@@ -23,18 +23,18 @@ _GIVEN_WORDS = {"prefix_size": "0", "score_reference": "false"}
 
 @dataclass(frozen=True)
 class SystemSpec:
-    """What is compared.
+    """The description of a system to compare.
 
     Attributes:
-        name: shown in the table.
-        path: checkpoint file; several joined by ``:`` are an ensemble.
-        task: a registered task; None: the task that the checkpoint was trained with.
+        name: the name in tables.
+        path: the checkpoint file; several, joined by ``:``, are an ensemble.
+        task: the name of a registered task; None: the task that the checkpoint was trained with.
         options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The
-            value ``"true"`` stands for a switch without a value, ``"false"`` leaves it out.
-        defaults: names of those that are set aside where others leave them without effect: a
-            bundle's own, those of a grid.
-        engine: ``auto`` (as in stock commands), ``torch`` (PyTorch: this package's engine or
+            value ``"true"`` stands for a switch without a value, ``"false"`` leaves the option out.
+        engine: ``auto`` (as in the stock commands), ``torch`` (PyTorch: this package's engine, or
             whatever decodes the task), ``native``, or ``ctranslate2``.
+        defaults: names of those options that are ignored where other options leave them without
+            effect (those of a bundle or a grid); all others are refused then.
     """
 
     name: str
@@ -46,17 +46,17 @@ class SystemSpec:
 
     @property
     def subject(self) -> str:
-        """The system in an error message."""
+        """The phrase that stands for the system in an error message."""
         return f"system {self.name!r}"
 
     @property
     def given(self) -> FrozenSet[str]:
-        """Names of the options that must have an effect."""
+        """Names of the options that are refused if they have no effect."""
         return frozenset(self.options) - self.defaults
 
     def shown(self) -> Dict[str, str]:
-        """Checkpoint and options for a report. Files are named without their folders, which belong
-        to one machine."""
+        """Checkpoint and options for a report. Files are shown without their folders, which differ
+        from machine to machine."""
         return {"checkpoint": _file_names(self.path)} | {
             key: _file_names(value) if "/" in value else value
             for key, value in self.options.items()
@@ -68,13 +68,14 @@ def _file_names(paths: str) -> str:
 
 
 def parse_system(text: str) -> SystemSpec:
-    """Reads ``name=HRT k=2 (1,1),path=checkpoint_best.pt,task=translation_hrt,beam=1``.
+    """Reads a system's description in the form of the command line: ``name=HRT k=2
+    (1,1),path=checkpoint_best.pt,task=translation_hrt,beam=1``.
 
     A comma separates two entries only where ``option=`` follows it, so values may hold commas
     themselves.
 
     Raises:
-        ValueError: an entry without ``=``, or neither name nor path.
+        ValueError: an entry has no ``=``; or for the reasons in :func:`system_from_mapping`.
     """
     entries: Dict[str, str] = {}
     for entry in re.split(r",(?=[A-Za-z][A-Za-z0-9_-]*=)", text):
@@ -86,11 +87,11 @@ def parse_system(text: str) -> SystemSpec:
 
 
 def read_systems(path: Path) -> List[SystemSpec]:
-    """Reads a JSON file: a list of objects like
-    ``{"name": "AT", "path": "checkpoint_best.pt", "beam": 5}``.
+    """Reads the descriptions of systems from a JSON file, a list of objects like ``{"name": "AT",
+    "path": "checkpoint_best.pt", "beam": 5}``.
 
     Raises:
-        ValueError: the file is not such a list.
+        ValueError: the file is not such a list; or for the reasons in :func:`system_from_mapping`.
     """
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
@@ -102,11 +103,12 @@ def read_systems(path: Path) -> List[SystemSpec]:
 
 
 def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
-    """A :class:`SystemSpec` from its entries by name; see there.
+    """Makes a :class:`SystemSpec` from its entries by name: ``name``, ``path``, ``task``,
+    ``engine`` and options of ``fairseq-generate``.
 
     Raises:
-        ValueError: name or path is missing, or an option is one that holds for all systems, or
-            gives a system words of the references.
+        ValueError: name or path is missing, the engine is unknown, or an option belongs to the
+            data, which all systems share, or would give the system words of the references.
     """
     values = {
         key.lstrip("-").replace("-", "_"): option_text(value) for key, value in entries.items()
@@ -117,12 +119,14 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
     subject = f"system {values['name']!r}"
     for key in _NAMED_IN_DATA:
         if key in values:
-            raise ValueError(f"{subject}: {key} is the same for all systems, give it once outside")
+            raise ValueError(
+                f"{subject}: {key} is the same for all systems; give it once, outside of --system"
+            )
     for key, harmless in _GIVEN_WORDS.items():
         if values.get(key, harmless) != harmless:
             raise ValueError(
-                f"{subject}: {key}={values[key]} takes words from the references,"
-                " which is not a translation; leave it out (fairseq-generate takes it)"
+                f"{subject}: {key}={values[key]} gives the system words of the references, so that"
+                " its quality cannot be compared; leave it out (fairseq-generate takes it)"
             )
     engine = values.get("engine", "auto")
     engine = _FORMERLY.get(engine, engine)
@@ -135,8 +139,8 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
 
 
 def scoring(spec: SystemSpec) -> SystemSpec:
-    """The system as one that rates the references (``--score-reference``) instead of
-    translating."""
+    """A copy of the specification, of a system that scores the reference translations
+    (``--score-reference``) instead of translating."""
     # Options of a search were not given for this, and are set aside.
     given = frozenset(spec.options)
     return replace(
@@ -145,12 +149,12 @@ def scoring(spec: SystemSpec) -> SystemSpec:
 
 
 def generate_arguments(spec: SystemSpec, data: Sequence[str], task: str) -> List[str]:
-    """The arguments with which ``fairseq-generate`` decodes like ``spec``.
+    """The arguments with which ``fairseq-generate`` decodes as ``spec`` describes.
 
     Args:
-        spec: the system.
-        data: the data folder and what selects the sentences in it (``--gen-subset``,
-            ``--source-lang``, …).
-        task: name of the task.
+        spec: the description of the system.
+        data: the arguments that choose the data: the folder and, e.g., ``--gen-subset`` and
+            ``--source-lang``.
+        task: the name of the task.
     """
     return [*data, "--path", spec.path, "--task", task, *option_arguments(spec.options)]

@@ -1,5 +1,5 @@
-"""The base of every system, whatever decodes it, and the systems that a task of fairseq's
-decodes."""
+"""The base class of all systems in a comparison, and the systems that are decoded through a task of
+fairseq."""
 
 from dataclasses import replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, cast
@@ -26,38 +26,41 @@ from .specification import SystemSpec, generate_arguments
 
 
 def subwords(dictionary: Dictionary, tokens: Sequence[int]) -> str:
-    """``dictionary.string`` of ids, which looks at each as a tensor of its own."""
+    """The subwords of ``tokens``, joined by spaces, without ``<s>`` and ``</s>``. Faster than
+    ``dictionary.string``, which handles each id as a tensor."""
     symbols, ends = dictionary.symbols, (dictionary.bos(), dictionary.eos())
     return " ".join([symbols[token] for token in tokens if token not in ends])
 
 
 def continuation(dictionary: Dictionary) -> str:
-    """How the subwords of a dictionary are joined, as ``--post-process`` names it."""
+    """The mark by which a dictionary's subwords are joined to words, as ``--post-process`` names
+    it: ``sentencepiece`` or ``@@ ``."""
     kind = kind_of_subwords(dictionary.symbols)
     return kind if kind == "sentencepiece" else "@@ "
 
 
 class System:
-    """A decoder and the data that it is run on; complete as soon as it is made.
+    """A decoder and the data that it translates; ready to decode once it is constructed.
 
-    This is the data: what is decoded, in batches, and the text of what was. A subclass loads the
-    decoder.
+    This base class handles the data: it makes batches, and turns tokens into text. A subclass loads
+    the decoder.
 
     Args:
-        spec: what is decoded.
-        data: see :func:`.specification.generate_arguments`.
+        spec: the description of the system.
+        data: the arguments that choose the data, see :func:`.specification.generate_arguments`.
         task_name: the task that reads the data.
-        options: of ``fairseq-generate``; None: all of the spec's.
+        options: the options for ``fairseq-generate``; None: all those of ``spec``.
 
     Attributes:
-        name: shown in tables.
-        config: of ``fairseq-generate``.
-        task: of fairseq, set up, with both dictionaries.
-        engine: ``torch``, ``native`` or ``ctranslate2``: what decodes.
-        beam: hypotheses that are kept.
+        name: the name in tables.
+        config: the configuration of ``fairseq-generate``.
+        task: fairseq's task, with both dictionaries.
+        engine: the decoder: ``torch``, ``native`` or ``ctranslate2``.
+        beam: the number of hypotheses that the search keeps.
         counters: encoder and decoder calls since the last reset.
-        device, dtype: where the decoder computes, and the kind of its weights.
-        models, generator: those of a task; none where another engine decodes.
+        device, dtype: where the decoder computes, and the number type of its weights.
+        models, generator: fairseq's models and the task's generator; empty and None where another
+            engine decodes.
     """
 
     engine: str
@@ -88,66 +91,78 @@ class System:
 
     @property
     def reloadable(self) -> SystemSpec:
-        """What another process loads this very system from, as long as this object lives."""
+        """A specification from which another process can load the same system, as long as this
+        object lives."""
         raise NotImplementedError
 
     @property
     def model_bytes(self) -> int:
-        """Size of the weights that it decodes with."""
+        """The size in bytes of the weights that the system decodes with."""
         raise NotImplementedError
 
     @property
     def longest_source(self) -> Optional[int]:
-        """Tokens of a source that it reads at most, ``</s>`` included, a model that chooses among
-        its translations, too; None: not known."""
+        """The most tokens that a source may have, ``</s>`` included, for the system and for a model
+        that rescores its translations; None: not known."""
         return None
 
     def shown(self) -> Dict[str, str]:
-        """Task, engine, checkpoint and every given option for a report."""
+        """Task, engine, checkpoint and every given option, for a report."""
         raise NotImplementedError
 
     def signature(self) -> Dict[str, str]:
-        """How the system decodes: what :meth:`shown` has, number type, device."""
+        """How the system decodes, for a report: the entries of :meth:`shown`, beam, number type and
+        device."""
         own = {"beam": str(self.beam), "dtype": self.dtype, "device": self.device.type}
         return {**self.shown(), **own}
 
     @property
     def dataset(self) -> FairseqDataset:
-        """The sentences, loaded when they are first asked for: whoever translates text of his own
-        needs none."""
+        """The sentences of the data, loaded at the first access: a system that translates only
+        other text needs none."""
         if self.subset not in self.task.datasets:
             self.task.load_dataset(self.subset, task_cfg=self.read_as)
         return self.task.dataset(self.subset)
 
     def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
-        """The batch of the sentences ``ids``, as the decoder takes it; their order is its
-        ``id``."""
+        """The batch of the sentences ``ids``, in the form that :meth:`decode` takes. It may be in
+        another order, which its entry ``id`` gives."""
         return self.batch(ids, [self.dataset[i]["source"] for i in ids])
 
     def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
-        """The batch of sentences given as words of the source dictionary (tokenised, in
-        subwords)."""
+        """The batch of sentences that are given as words of the source dictionary (tokenised, in
+        subwords), separated by spaces; their ids are their indices."""
         dictionary = self.task.source_dictionary
         rows = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
         return self.batch(range(len(lines)), rows)
 
     def batch(self, ids: Sequence[int], rows: Sequence[Tensor]) -> Dict[str, Any]:
-        """A batch of sources that end in ``</s>``, LongTensors ``[S]``; here as lists, without
-        padding symbols that a text may contain."""
+        """Makes a batch of sources.
+
+        Args:
+            ids: an id for each source.
+            rows: the sources, LongTensors ``[S]`` that end in ``</s>``.
+
+        Returns:
+            Subclasses return the form their decoder takes; this base returns ``rows`` as lists,
+            without the padding symbols that a text may contain, and ``id``.
+        """
         pad = self.task.source_dictionary.pad()
         lists = [[token for token in row.tolist() if token != pad] for row in rows]
         return {"id": torch.tensor(list(ids)), "rows": lists}
 
     def decode(self, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
-        """Hypotheses of each sentence in ``sample``, best first, at most ``nbest``."""
+        """Translates a batch: the hypotheses of each sentence in ``sample``, best first, at most
+        ``nbest``."""
         raise NotImplementedError
 
     def without_scores(self) -> None:
-        """Scores are not read any more: an engine that decodes more quickly without them leaves
-        them out."""
+        """Announces that the caller will not read scores; an engine that is faster without them
+        then leaves them out."""
 
     def text(self, tokens: Sequence[int]) -> str:
-        """The words of target ``tokens``, subwords joined, special symbols left out."""
+        """The words of target ``tokens``, separated by spaces, with subwords joined and special
+        symbols left out."""
         dictionary = self.task.target_dictionary
         ignored = getattr(self.generator, "symbols_to_strip_from_output", {dictionary.eos()})
         joined_by = self.config.common_eval.post_process or continuation(dictionary)
@@ -155,11 +170,12 @@ class System:
 
 
 class FairseqSystem(System):
-    """A system decoded through its task, this package's engine included.
+    """A system that is decoded through its task: by this package's engines for its own tasks, else
+    by fairseq's generators.
 
-    It is built the way ``fairseq-generate`` builds it (``setup_task``, ``load_model_ensemble``,
-    ``build_generator``), so that one decoder is never measured by kinder rules than another.
-    ``engine`` of the spec is ``auto`` or counts as ``torch``; fairseq's own tasks have no other.
+    It is built as ``fairseq-generate`` builds it (``setup_task``, ``load_model_ensemble``,
+    ``build_generator``), so that all decoders are measured under the same conditions. ``engine`` of
+    the specification may be ``auto``; any other value means ``torch``.
 
     Raises:
         ValueError: ``fairseq-generate`` would not accept an option (named in the message).
@@ -187,7 +203,8 @@ class FairseqSystem(System):
 
     @property
     def model_bytes(self) -> int:
-        """Size of the weights as they are decoded with; what several modules share counts once."""
+        """The size in bytes of the weights in the type that they are decoded in; weights that
+        several modules share count once."""
         if isinstance(self.generator, PackedGenerator):
             return self.generator.engine.weight_bytes
         weights = {
@@ -209,7 +226,7 @@ class FairseqSystem(System):
             self.generator.without_scores()
 
     def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
-        """A batch of fairseq's, with the references."""
+        """fairseq's batch of the sentences ``ids``, with the references."""
         return to_device(self.dataset.collater([self.dataset[i] for i in ids]), self.device)
 
     def batch(self, ids: Sequence[int], rows: Sequence[Tensor]) -> Dict[str, Any]:
@@ -225,11 +242,12 @@ class FairseqSystem(System):
 
 
 def count_calls(models: Sequence[Any]) -> GenerationCounters:
-    """Counts the calls of the encoders and decoders of stock fairseq ``models``.
+    """Makes stock fairseq ``models`` count the calls of their encoders and decoders in the counters
+    that it returns.
 
     fairseq's ``EnsembleModel`` calls ``decoder.forward`` directly, which forward hooks do not see;
-    therefore the method of each instance is wrapped. ``sentences`` stays 0: a decoder cannot tell
-    how many it serves.
+    therefore the method of each instance is wrapped. ``sentences`` stays 0, since a decoder is not
+    told for how many sentences it is called.
     """
     counters = GenerationCounters()
 

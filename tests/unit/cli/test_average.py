@@ -17,7 +17,7 @@ def test_the_command(tmp_path, capsys):
         ("--folder", str(tmp_path), "--best", "5"): "5",
         ("--inputs", str(tmp_path / "missing.pt")): "missing.pt",
         ("--last", "2"): "need --folder",
-        ("--inputs", "a.pt", "--folder", "b"): "--inputs excludes it",
+        ("--inputs", "a.pt", "--folder", "b"): "with --inputs leave --folder out",
         (): "required",
     }.items():
         with pytest.raises(SystemExit) as stopped:

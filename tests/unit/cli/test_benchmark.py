@@ -154,7 +154,7 @@ def test_raw_lines_and_their_preparation(tmp_path, monkeypatch):
     assert read_raw_text(options, recipe).pipeline.recipe.tokenizer == "space"
     options = parse("--sources", tmp_path / "x", "-s", "de", "-t", "en")
     assert read_raw_text(options, recipe).pipeline.words("A b") == ["a", "b"]
-    with pytest.raises(ValueError, match="--tokenizer: the preparation of raw lines"):
+    with pytest.raises(ValueError, match="--tokenizer: this prepares raw source lines"):
         read_raw_text(parse("--tokenizer", "space"))
 
 

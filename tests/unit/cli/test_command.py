@@ -103,9 +103,9 @@ def test_systems_are_those_named_or_the_bundle(options, bundle):
     assert [spec.name for spec in given_systems(named)] == ["a", "b"]
     single = argparse.Namespace(data="data", system="name=a,path=x.pt")
     assert given_systems(single) == [SystemSpec("a", "x.pt", None, {})]
-    with pytest.raises(ValueError, match="--system is needed"):
+    with pytest.raises(ValueError, match="no system is given; add --system"):
         given_systems(options("data"))
-    with pytest.raises(ValueError, match=r"distinct names, these are \['a', 'a'\]"):
+    with pytest.raises(ValueError, match=r"two systems share a name: \['a', 'a'\]"):
         given_systems(
             options("data", "--system", "name=a,path=x.pt", "--system", "name=a,path=y.pt")
         )

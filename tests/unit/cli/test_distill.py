@@ -115,7 +115,7 @@ def test_teacher_and_data_are_their_contents(tmp_path):
 def test_preprocess_is_looked_for(monkeypatch, module):
     require_preprocess()
     monkeypatch.setattr(verb, "PREPROCESS", module)
-    with pytest.raises(ValueError, match=f"{module} is not found"):
+    with pytest.raises(ValueError, match=f"{module} is not installed"):
         require_preprocess()
 
 

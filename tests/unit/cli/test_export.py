@@ -21,7 +21,7 @@ def test_a_checkpoint_with_its_data():
     given = parse("a.pt", "--data", "bin", "-s", "de", "-t", "en")
     assert verb.what_to_load(given)[1] == ["bin", "--source-lang", "de", "--target-lang", "en"]
     with pytest.raises(
-        ValueError, match=r"a\.pt is not a folder of a bundle; for a checkpoint give --data"
+        ValueError, match=r"a\.pt is not the folder of a bundle; if it is a checkpoint, give --data"
     ):
         verb.what_to_load(parse("a.pt"))
 
@@ -37,7 +37,7 @@ def test_a_bundle_of_one_model(tmp_path, monkeypatch):
     )
     bundle.models = ["model.pt", "model_2.pt"]
     with pytest.raises(
-        ValueError, match="is an ensemble of 2 models; CTranslate2 decodes one: export each"
+        ValueError, match="is an ensemble of 2 models; CTranslate2 decodes with a single one"
     ):
         verb.what_to_load(parse(tmp_path))
 

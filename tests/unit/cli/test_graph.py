@@ -77,7 +77,7 @@ def test_the_graph_is_printed_written_and_drawn(drawn, tmp_path, capsys):
             ["--system", "name=AT,path=a.pt,task=without"],
             "system 'AT' (task without) writes no graph: give a dag_transformer",
         ),
-        ([], "--system is needed"),
+        ([], "no system is given; add --system"),
         (["--system", "name=DAG,path=d.pt", "--text", " "], "--text has no words"),
     ],
 )

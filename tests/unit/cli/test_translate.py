@@ -455,7 +455,7 @@ def test_a_text_in_the_place_of_files(run):
     for more in (["x"], ["--resume", "-o", "y"]):
         assert (
             run("--text", "ab", *more)[2]
-            == "error: --text replaces files and --resume: leave them out\n"
+            == "error: --text is translated instead of files: leave out the files and --resume\n"
         )
     Path("folder").mkdir()
     status, _, error = run("--text", "ab", "-o", "folder")

@@ -96,7 +96,7 @@ def test_batches_hold_similar_lengths_and_every_sentence_once():
     [
         (0, [[0]], ("a", "b"), "repeats=0"),
         (1, [], ("a", "b"), "no sentences"),
-        (1, [[0]], ("a", "a"), "distinct names"),
+        (1, [[0]], ("a", "a"), "share a name"),
     ],
 )
 def test_misuse_is_refused(repeats, batches, names, message):

@@ -148,7 +148,7 @@ def test_random_words_where_there_is_no_text(data, caplog):
     write("valid", [[99, 2]])
     # Data of another dictionary are none.
     found = data_sentences(folder, bundle, 6)
-    assert "compared on random words" in caplog.text and len(found) == 100
+    assert "compared with PyTorch on random words" in caplog.text and len(found) == 100
     assert all(
         row[-1] == 2 and 2 <= len(row) <= 6 and all(4 <= word < 14 for word in row[:-1])
         for row in found

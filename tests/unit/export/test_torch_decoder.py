@@ -75,13 +75,17 @@ def test_nothing_is_given_to_a_translation(model):
 
 
 def test_fairseqs_own_task_replaces_no_unknown_words(folder):
-    with pytest.raises(ValueError, match="--replace-unk: --task translation cannot do it"):
+    with pytest.raises(
+        ValueError, match="--replace-unk: the task translation does not align words"
+    ):
         fairseq_hrt.from_pretrained(folder, device="cpu", task="translation", replace_unk=True)
 
 
 def test_fairseqs_own_task_aligns_no_words(folder):
     """It left alignments empty without a word."""
-    with pytest.raises(ValueError, match="--alignments: --task translation cannot do it.*--set"):
+    with pytest.raises(
+        ValueError, match="--alignments: the task translation does not align words.*--set"
+    ):
         fairseq_hrt.from_pretrained(
             folder, device="cpu", task="translation", print_alignment="hard"
         ).translate("a b")

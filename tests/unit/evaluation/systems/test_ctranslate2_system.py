@@ -142,7 +142,7 @@ def test_padding_is_never_written(tiny, tmp_path):
             "sampling=true,diverse=1",
             "system 'a': CTranslate2 does not support diverse, sampling; it takes beam, compute_type",
         ),
-        ("task=translation", "engine=ctranslate2 takes no task"),
+        ("task=translation", "engine=ctranslate2 always writes word by word"),
     ],
 )
 def test_what_is_refused(load, text, message):

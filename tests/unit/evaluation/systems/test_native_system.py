@@ -142,7 +142,7 @@ def test_a_shortlist_from_a_file(load, folder):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("path=FOLDER/bundle,weights=int8", "a bundle has its own"),
+        ("path=FOLDER/bundle,weights=int8", "a bundle's weights have their type"),
         ("path=FOLDER,beam=1", "is not a bundle"), ("path=FOLDER/hrt.pt,sampling=true", "--sampling"),
         ("path=FOLDER/hrt.pt,task=translation_autoregressive", "task=translation_hrt"),
         ("path=FOLDER/hrt.pt:FOLDER/hrt.pt", "decodes one model"),
@@ -231,7 +231,7 @@ def test_a_teacher_chooses_among_the_translations_of_a_bundle(load, folder):
         ),
         (
             f"{RESCORED}:FOLDER/hrt.pt",
-            "'b': the native engine chooses by one model, rescore_path= names 2; give engine=torch",
+            "'b': the native engine rescores with one model, but rescore_path= names 2; give one",
         ),
         (f"{RESCORED},rescore_lenpen=21", "--rescore-lenpen 21.0: give a number from -20 to 20"),
         (

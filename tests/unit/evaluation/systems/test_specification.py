@@ -70,10 +70,13 @@ def test_engines(given, engine):
             "name=AT,path=a.pt,engine=fast",
             "engine=fast is unknown, choose one of auto, torch, native, ctranslate2",
         ),
-        ("name=AT,path=a.pt,prefix-size=2", "'AT': prefix_size=2 takes words from the references"),
+        (
+            "name=AT,path=a.pt,prefix-size=2",
+            "'AT': prefix_size=2 gives the system words of the references",
+        ),
         (
             "name=AT,path=a.pt,score_reference=true",
-            "score_reference=true takes words from the references",
+            "score_reference=true gives the system words of the references",
         ),
     ],
 )

@@ -131,7 +131,7 @@ def test_the_engine_that_is_named(engines, caplog):
 def test_ctranslate2_cannot_be_watched():
     with pytest.raises(
         ValueError,
-        match="system 'a': engine=ctranslate2 translates, but its steps cannot be watched",
+        match="system 'a': engine=ctranslate2 does not report its decoder passes",
     ):
         load_watched(spec_of("ctranslate2"), DATA)
 

@@ -100,25 +100,25 @@ def test_how_many_there_are_to_choose_from(runtime, arch, way, count):
     [
         (
             dict(arch="bidirectional_transformer"),
-            "is of the family bidirectional and does not write one word after the other",
+            "belongs to the family bidirectional, which does not write one word after",
         ),
         (
             dict(symbols=11),
             (
-                "--rescore-path: the source vocabulary of that model is 15, of the one that is"
-                " decoded 16"
+                "--rescore-path: the model's source vocabulary is 15, but that of the model that"
+                " translates is 16"
             ),
         ),
         (
             dict(target_symbols=13),
             (
-                "the target vocabulary of that model is 17, of the one that is decoded 16: give one"
-                " with the same dictionaries"
+                "the model's target vocabulary is 17, but that of the model that translates is 16:"
+                " give one with the same dictionaries"
             ),
         ),
         (
             dict(max_target_positions=20),
-            "reads translations of 20 tokens, the one that is decoded writes up to",
+            "reads translations of up to 20 tokens, but up to",
         ),
     ],
 )
@@ -144,7 +144,8 @@ def test_words_with_other_meanings(runtime):
     model = runtime.build()
     header, tensors = convert(model, *model.dictionaries, weights="float32")
     refusal = pytest.raises(
-        ValueError, match="--rescore-path: the unk of that model is 5, of the one that is decoded 3"
+        ValueError,
+        match="--rescore-path: the model's unk is 5, but that of the model that translates is 3",
     )
     with Engine(dataclasses.replace(header, unk=5), tensors) as judge, refusal:
         require_judge(judge.header, header, DecodingOptions(beam=2))
@@ -163,7 +164,7 @@ def test_translations_that_are_short_enough(runtime):
         assert {len(one.tokens) for best in found for one in best} == {20}
         with pytest.raises(
             ValueError,
-            match="of 20 tokens, the one that is decoded writes up to 21; lower --max-len-a",
+            match="of up to 20 tokens, but up to 21 may be written; lower --max-len-a",
         ):
             require_judge(judge.header, engine.header, DecodingOptions(beam=4, max_len_b=20))
 
