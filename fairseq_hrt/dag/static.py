@@ -105,8 +105,8 @@ class StaticPaths:
     # ------------------------------------------------------------------ buckets
 
     def _width(self, width: int) -> int:
-        """The source length to which ``width`` is padded. Learned positions may end earlier than
-        the bucket."""
+        """The source length to which ``width`` is padded: the next of the lengths in LENGTHS, or the
+        number of learned positions where that is smaller."""
         source, most = self.engine.embed_source, LENGTHS[-1]
         if source.table is not None and isinstance(source.module, LearnedPositionalEmbedding):
             most = source.table.size(0)

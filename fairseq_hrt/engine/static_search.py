@@ -165,8 +165,11 @@ class StaticSearch:
             source: the encoded batch, which holds ``count`` sentences.
             rules: constraints with the length limits of these sentences.
             key: identifies this kind of search, by everything that its steps depend on.
-            make: function (source, slots of the cache) → buffers.
+            make: function (source, number of words that the cache holds) → buffers.
             block: z, words of a step.
+
+        Returns:
+            The record of the steps, a segment for each size of buffers, in order.
         """
         last = -(-(rules.longest_limit + 1) // block)  # the most steps
         # At least one step fits, however many words it has.

@@ -108,8 +108,8 @@ def check_exportable(model: FairseqModule) -> None:
     if any(table is not None and table.any() for table in tables):
         raise ValueError(
             "this hrt_transformer has relative positions beside the absolute ones; CTranslate2"
-            " drops the absolute ones of a decoder with relative keys. A model that was trained"
-            " with --hrt-relative-window 0 converts, and so does its teacher"
+            " drops the absolute ones of a decoder with relative keys. Export a model that was"
+            " trained with --hrt-relative-window 0, or the autoregressive teacher of this one"
         )
     refused = {
         "--adaptive-softmax-cutoff": decoder.adaptive_softmax is not None,

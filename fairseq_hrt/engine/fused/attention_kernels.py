@@ -249,7 +249,11 @@ def one_query(
     BLOCK_D: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """One head of a query's attention to the encoded source of its sentence."""
+    """One head of one query's attention to the encoded source of its sentence.
+
+    A head has ``width`` numbers, a sentence ``source`` positions and ``per_sentence`` queries.
+    EARLY: the next kernel may be launched before this one ends.
+    """
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     program = tl.program_id(0)

@@ -376,5 +376,5 @@ def chosen_token(
         else f"{shown(language)} is not a language of this model"
     )
     raise ValueError(
-        f"{subject}: {option} {said}; it has {some}{', …' if len(tokens) > 12 else ''}"
+        f"{subject}: {option} {said}; its languages are {some}{', …' if len(tokens) > 12 else ''}"
     )

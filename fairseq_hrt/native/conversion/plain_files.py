@@ -72,7 +72,8 @@ class _Composer:
         self.keys: List[Optional[str]] = []
 
     def take(self, event: Any) -> None:
-        """Adds an event of the parser; ValueError for anchors, aliases, tags and deep nesting."""
+        """Adds an event of the YAML parser to the value that is built; raises ValueError for
+        anchors, aliases, tags and deep nesting."""
         import yaml  # type: ignore[import-untyped]
 
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
