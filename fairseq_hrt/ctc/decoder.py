@@ -65,7 +65,8 @@ class CtcDecoder(ParallelDecoder):
         rule: makes the decoder's inputs from a source.
         soft_copy: the :class:`SoftCopy` with ``--ctc-inputs soft-copy``, else None.
         input_rule: LongTensor ``[2]``, a buffer: the upsampling factor λ in millionths and the
-            index of ``inputs`` in INPUTS. It shows whether a checkpoint was trained with another rule.
+            index of ``inputs`` in INPUTS. It shows whether a checkpoint was trained with another
+            rule.
     """
 
     family = "ctc"

@@ -105,7 +105,7 @@ class StaticPaths:
     # ------------------------------------------------------------------ buckets
 
     def _width(self, width: int) -> int:
-        """The source length to which ``width`` is padded: the next of the lengths in LENGTHS, or the
+        """The source length to which ``width`` is padded: the next of those in LENGTHS, or the
         number of learned positions where that is smaller."""
         source, most = self.engine.embed_source, LENGTHS[-1]
         if source.table is not None and isinstance(source.module, LearnedPositionalEmbedding):

@@ -210,8 +210,8 @@ class DagTranslationTask(EngineTranslationTask):
 def _filtered(
     indices: np.ndarray, flag: str, value: float, keeps: Callable[[np.ndarray, float], np.ndarray]
 ) -> np.ndarray:
-    """Those of ``indices`` for which the mask ``keeps(indices, value)`` is True; the number of pairs
-    that the option ``flag`` leaves out is logged."""
+    """Those of ``indices`` for which the mask ``keeps(indices, value)`` is True; how many pairs the
+    option ``flag`` leaves out is logged."""
     if not value > 0:
         raise ValueError(f"{flag} {value} must be greater than 0")
     kept = keeps(indices, value)

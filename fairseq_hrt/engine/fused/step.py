@@ -44,8 +44,8 @@ def close_step(
     Args:
         best, words: log-probabilities and words chosen, ``[B, z]``.
         tokens: LongTensor ``[B, z]``, is set to ``words``.
-        numbers, ids: the record of all steps, ``[steps, B, z]``; ``best`` and ``words`` of all rows,
-            open or closed, are written to index ``done``.
+        numbers, ids: the record of all steps, ``[steps, B, z]``; ``best`` and ``words`` of all
+            rows, open or closed, are written to index ``done``.
         is_open: BoolTensor ``[B]``; rows that chose ``eos`` are closed.
         done: LongTensor ``[1]``, the number of steps so far, is raised by 1.
     """

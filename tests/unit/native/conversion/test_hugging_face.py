@@ -199,7 +199,7 @@ def test_languages_by_their_names():
     for name, message in (
         (None, "is needed"),
         ("zh", "'zh' is not a language"),
-        ("xx", "it has de, en, fra, zh_CN"),
+        ("xx", "its languages are de, en, fra, zh_CN"),
     ):
         with pytest.raises(ValueError, match=message):
             chosen_token(tokens, name, "-t", "f")
