@@ -145,6 +145,6 @@ def test_what_is_refused(command, hugging_face_folder, tmp_path):
         "xx",
     )
     assert (
-        message.endswith("'xx' is not a language of this model; it has en, de, fr")
+        message.endswith("'xx' is not a language of this model; its languages are en, de, fr")
         and not (tmp_path / "bundle").exists()
     )

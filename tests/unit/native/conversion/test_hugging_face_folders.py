@@ -30,7 +30,8 @@ def test_marians_text(hugging_face_folder, tmp_path):
 def test_a_multilingual_marian_needs_its_target_language(hugging_face_folder, tmp_path):
     made = hugging_face_folder("marian", multilingual=True)
     with pytest.raises(
-        ValueError, match="--target-language is needed for a multilingual model; its languages are deu, fra"
+        ValueError,
+        match="--target-language is needed for a multilingual model; its languages are deu, fra",
     ):
         read_hugging_face(made.path, (None, None))
     import_model(made.path, tmp_path / "bundle", Wishes(target_language="fra"))

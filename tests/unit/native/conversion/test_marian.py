@@ -215,7 +215,9 @@ def test_multilingual_models_of_opus_mt(marian_folder, sentencepiece_model, tmp_
     (made.path / "opus.vocab.yml").write_text(table)
     for side in ("source.spm", "target.spm"):
         shutil.copy(sentencepiece_model, made.path / side)
-    with pytest.raises(ValueError, match="--target-language is needed.* its languages are deu, fra"):
+    with pytest.raises(
+        ValueError, match="--target-language is needed.* its languages are deu, fra"
+    ):
         read_marian(made.path, (None, None))
     found = read_marian(made.path, ("en", "fra"))
     assert (found.source_prefix, found.languages) == (">>fra<<", ("en", "fra"))
