@@ -35,7 +35,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
-import fork_client
+if __name__ != "__mp_main__":
+    # Not in processes that a command spawns, which do not find it: they run this file, too.
+    import fork_client
 
 # Imports of every command of fairseq; its own modules set up the log when they are imported.
 COMMON = (

@@ -62,7 +62,7 @@ def ctc_best_alignment(
 def _best_states(
     emitted: Tensor, skips: Tensor, lengths: Tensor, target_lengths: Tensor
 ) -> Tuple[Tensor, Tensor]:
-    """The result of :func:`.fused.ctc.best_states`, except that a path's last state is repeated
+    """The result of ``best_states`` of fused/ctc.py, except that a path's last state is repeated
     behind its last position."""
     (batch, positions, states), lowest = emitted.shape, float("-inf")
     state = torch.arange(states, device=emitted.device)

@@ -280,7 +280,7 @@ def _tried(translator: Any, own: Mapping[str, str], more: Mapping[str, Any]) -> 
 
 def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
     """The options of a bundle's family, besides the beam, that make it find several translations:
-    {name: value}, see :attr:`.option.Option.several`; None if it can find only one."""
+    {name: value}, see :attr:`..options.option.Option.several`; None if it can find only one."""
     family = family_of_task(bundle.task)
     if family is None or not family.several:
         return None
