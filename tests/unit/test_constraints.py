@@ -95,7 +95,7 @@ def test_any_pytorch_may_be_chosen():
 
 def test_setup_env_installs_these():
     script = (ROOT / "examples" / "setup_env.sh").read_text(encoding="utf-8")
-    assert 'install -e ".[$extras]" --constraint constraints.txt' in script
+    assert 'install --no-build-isolation -e ".[$extras]" --constraint constraints.txt' in script
     chosen = [extras.split(",") for extras in re.findall(r" extras=(\S+) ;;", script)]
     assert chosen[1] == list(EXTRAS)
     # All that verbs and recipes need, of which the tests have everything.
