@@ -65,7 +65,18 @@ pip=(.venv/bin/python -m pip --disable-pip-version-check)
 # pip's options that begin with "no" are chosen by a false value.
 export PIP_NO_COMPILE=0
 : >"$LOG"
-# fairseq occupies a compiler for half a minute, PyTorch the disk: both at once.
+# pip keeps one core busy. Beside it the kernel is compiled (pip finds it, or says why there is none),
+# fairseq is built, and PyTorch's bytecode is written.
+asides=()
+trap 'kill "${asides[@]}" 2>/dev/null || true' EXIT
+aside() {
+    local log=$1
+    shift
+    "$@" >"$log" 2>&1 &
+    asides+=($!)
+}
+aside .venv/kernel.log "$python" -I fairseq_hrt/native/runtime/build.py
+kernel=$!
 # Without its dependencies: pip rejects the releases of omegaconf and hydra that fairseq pins.
 # In an isolated build: with torch in sight fairseq also builds a file that its release lacks.
 wheels=.venv/wheels building=""
@@ -76,12 +87,13 @@ fairseq_is_built() { wait "$building" || { cat .venv/fairseq.log; false; }; }
 if ! fairseq_is_installed && ! compgen -G "$wheels/fairseq-0.12.2-*.whl" >/dev/null; then
     # setuptools compiles its files one after the other otherwise.
     printf '[build_ext]\nparallel = 2\n' >.venv/build.cfg
-    DIST_EXTRA_CONFIG=$PWD/.venv/build.cfg \
-        "${pip[@]}" wheel --no-deps --wheel-dir "$wheels" fairseq==0.12.2 >.venv/fairseq.log 2>&1 &
+    aside .venv/fairseq.log env DIST_EXTRA_CONFIG="$PWD/.venv/build.cfg" \
+        "${pip[@]}" wheel --no-deps --wheel-dir "$wheels" fairseq==0.12.2
     building=$!
-    trap 'kill "$building" 2>/dev/null || true' EXIT
 fi
 step "installing $TORCH_SPEC${building:+, building fairseq 0.12.2}" "${pip[@]}" install --upgrade "setuptools>=77" "$TORCH_SPEC"
+wait "$kernel" || true
+aside /dev/null .venv/bin/python -c "import torch._dynamo"
 # Built with the setuptools that is there now: an environment for each build takes five seconds.
 step "installing fairseq_hrt and what it needs" "${pip[@]}" install --no-build-isolation -e ".[$extras]" --constraint constraints.txt
 if [ -n "$building" ]; then step "waiting for fairseq to be built" fairseq_is_built; fi
