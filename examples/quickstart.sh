@@ -12,7 +12,7 @@
 # the teacher translates the training set, and from these translations the students learn, two at a
 # time, one thread each:
 #   hrt            chunk sizes 2 and 3 in one model
-#   bidirectional  two words a step (IBDecoder), then four (IB+SA(2))
+#   bidirectional  two words a step (IBDecoder); with FAMILIES=all or ROWS=all then four (IB+SA(2))
 #   dag            a directed acyclic Transformer, then with fuzzy alignment (FA-DAT), from human
 #                  translations, of which the same phrase has several
 #   jacobi         the teacher itself, decoded in parallel
@@ -40,8 +40,9 @@ source "$(dirname "$0")/common/recipe.sh"
 source "$COMMON/systems.sh"
 KNOWN="hrt bidirectional dag jacobi"
 FAMILIES=${FAMILIES-hrt bidirectional}
-if [ "$FAMILIES" = all ]; then FAMILIES=$KNOWN; fi
 SRC=${SRC:-en} TGT=${TGT:-de} SEED=${SEED:-1} ROWS=${ROWS:-}
+EVERY=$ROWS
+if [ "$FAMILIES" = all ]; then FAMILIES=$KNOWN EVERY=1; fi
 TRAIN=${TRAIN:-10000} VALID=${VALID:-500} TEST=${TEST:-500} MODES=${MODES:-1} MERGES=${MERGES:-4000}
 
 choose_precision
@@ -49,7 +50,7 @@ choose_precision
 PACE=100
 if [ "$PRECISION" = float32 ]; then PACE=190; fi
 AT_UPDATES=${AT_UPDATES:-450} HRT_UPDATES=${HRT_UPDATES:-330}
-IB_UPDATES=${IB_UPDATES:-270} IB2_UPDATES=${IB2_UPDATES:-260}
+IB_UPDATES=${IB_UPDATES:-400} IB2_UPDATES=${IB2_UPDATES:-300}
 DAG_UPDATES=${DAG_UPDATES:-850} FUZZY_UPDATES=${FUZZY_UPDATES:-300} NAT_UPDATES=${NAT_UPDATES:-500}
 DAG_MODES=${DAG_MODES:-4} DAG_SCALE=${DAG_SCALE:-4}
 BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5}
@@ -170,7 +171,7 @@ family() {
 
 short_bidirectional() {
     local model
-    for model in "IBDecoder 2x1" "IB+SA(2) 2x2"; do
+    for model in "IBDecoder 2x1" ${EVERY:+"IB+SA(2) 2x2"}; do
         family "${model% *}" "$OUT/bidirectional_${model##* }/checkpoint_last.pt" translation_bidirectional,max_len_a=1.5,max_len_b=10
     done
 }
@@ -293,9 +294,11 @@ hrt() {
 bidirectional() {
     TITLE="training IBDecoder" stage bidirectional_2x1 "$OUT/bidirectional_2x1" \
         "$IB_UPDATES updates, $STUDENTS" train_bidirectional 1 "$IB_UPDATES" "$TEACHER"
-    TITLE="training IB+SA(2)" stage bidirectional_2x2 "$OUT/bidirectional_2x2" \
-        "$IB2_UPDATES updates, $STUDENTS" \
-        train_bidirectional 2 "$IB2_UPDATES" "$OUT/bidirectional_2x1/checkpoint_last.pt"
+    if [ -n "$EVERY" ]; then
+        TITLE="training IB+SA(2)" stage bidirectional_2x2 "$OUT/bidirectional_2x2" \
+            "$IB2_UPDATES updates, $STUDENTS" \
+            train_bidirectional 2 "$IB2_UPDATES" "$OUT/bidirectional_2x1/checkpoint_last.pt"
+    fi
 }
 
 dag() {
@@ -323,7 +326,9 @@ step() { printf ' %q' "$1|$LOGS/$2.log|$3|$(($4 * PACE / 100))"; }
 
 STEPS_hrt=$(step HRT hrt "$HRT_UPDATES" 155)
 STEPS_bidirectional=$(step IBDecoder bidirectional_2x1 "$IB_UPDATES" 100)
-STEPS_bidirectional+=$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 95)
+if [ -n "$EVERY" ]; then
+    STEPS_bidirectional+=$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 95)
+fi
 STEPS_dag=""
 if [ -z "${DATA:-}" ]; then STEPS_dag=$(step "data for DAG" multimodal 0 14000); fi
 STEPS_dag+=$(step DAG dag "$DAG_UPDATES" 370)$(step FA-DAT dag_fuzzy "$FUZZY_UPDATES" 260)
@@ -386,7 +391,7 @@ side_by_side "--after $AFTER --lane$STEPS" before_students
 if [ ${#FUNCTIONS[@]} -gt 0 ]; then
     side_by_side "--after $COMPARISON$STUDENT_LANES" "${FUNCTIONS[@]}"
 fi
-COMPARED="$FAMILIES${ROWS:+, all rows}: $SPEED_SENTENCES sentences, $REPEATS repeats"
+COMPARED="$FAMILIES${EVERY:+, two words}${ROWS:+, all rows}: $SPEED_SENTENCES sentences, $REPEATS repeats"
 COMPARED+=", $THREADS threads${TUNE:+, tuned}"
 TITLE="comparing${ROWS:+ everything}" stage compare "$OUT/comparison" "$COMPARED" compare_everything
 show_results "$OUT"
