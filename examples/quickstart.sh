@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job in one command: fast translation models from raw text to a table of their quality and
-# speed. On two cores it takes seven minutes, setting up included
+# speed. On two cores it takes six to seven minutes, setting up included
 # (examples/study/measured/quickstart.json).
 #
 #   bash examples/quickstart.sh                                 the built-in English-German corpus
