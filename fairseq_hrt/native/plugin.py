@@ -49,8 +49,8 @@ class Plugin(Protocol):
         self, folder: Path, checkpoints: Any, data: Path, *, task: str, languages: Any,
         complete: Any, **described: Any,
     ) -> Any:  # fmt: skip
-        """Makes a bundle from checkpoints that another installation of fairseq trained; see
-        ``export/imported_checkpoints.py``."""
+        """Makes a bundle from checkpoints of other origin: published models of fairseq, and models
+        of DA-Transformer and FA-DAT; see ``export/imported_checkpoints.py``."""
 
 
 def plugin() -> Plugin:

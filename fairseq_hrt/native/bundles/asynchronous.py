@@ -15,7 +15,7 @@ BATCH, QUEUE, SECONDS = 32, 4096, 0.003
 
 
 class AsyncTranslation:
-    """Translates for asyncio by a queue, whose thread decodes waiting lines together. A forked
+    """Translates for asyncio through a queue, whose thread decodes waiting lines together. A forked
     process gets a queue of its own.
 
     Args:

@@ -1,8 +1,8 @@
 """A queue in which sentences of different requests are prepared in turn and decoded together.
 
-One thread prepares each sentence: it splits the sentence into the pieces that a decoder takes, only
-one unless it is very long. Another thread decodes. Many pieces cost a decoder little more than one,
-so those that are ready within a few milliseconds share a batch. These rules make it fair:
+One thread prepares sentences: it splits each into the pieces that a decoder takes, usually one,
+several if the sentence is very long. Another thread decodes. Many pieces cost a decoder little more
+than one, so those that are ready within a few milliseconds share a batch. These rules make it fair:
 
 * Small requests go first. The sentence to be prepared next is the shortest of those that are next
   in their requests; a batch begins with a piece of the request that has had least decoded, this

@@ -548,7 +548,7 @@ def _certain(scored: Hypothesis, first: int) -> Hypothesis:
 
 
 def _longest_piece(decoder: Decoder, prepared: Any) -> int:
-    """The most subwords of a piece, without ``</s>``: LONGEST, or as many as the model takes."""
+    """The most subwords of a piece, without ``</s>``: LONGEST, or less if the model takes less."""
     return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
 
 

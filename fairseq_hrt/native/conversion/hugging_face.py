@@ -353,8 +353,8 @@ def chosen_token(
 
     Args:
         tokens: the model's language tokens, {token: row}.
-        language: the user's name, or None.
-        option, subject: the option that names it and the file or folder, for the message.
+        language: the name that the user gives, or None.
+        option, subject: the option by which it is given, and the file or folder, for the message.
 
     Returns:
         (token, language).

@@ -27,7 +27,7 @@ class CtcFields(ModelFields):
 
 
 def require_search(options: Schema) -> None:
-    """Raises ValueError if ``--min-len`` is given for greedy search (``--beam 1``), which compares
+    """Raises ValueError if ``--min-len`` is above 1 in greedy search (``--beam 1``), which compares
     no translations of different lengths."""
     if options.min_len > 1 and options.beam == 1:
         raise ValueError(

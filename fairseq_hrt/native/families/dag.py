@@ -38,8 +38,8 @@ class DagFields(ModelFields):
 
 
 def require_ranking(options: Schema) -> None:
-    """Raises ValueError for a beam search with ``--dag-decode-beta`` 0 or less: the weight of the
-    tokens' log-probabilities, without which hypotheses cannot be ranked."""
+    """Raises ValueError for a beam search with ``--dag-decode-beta`` 0 or less: then the tokens'
+    log-probabilities would have no weight, and hypotheses could not be ranked."""
     if options.dag_decode_strategy == "beam" and not options.dag_decode_beta > 0:
         raise ValueError(
             f"--dag-decode-beta {options.dag_decode_beta} must be greater than 0 with"

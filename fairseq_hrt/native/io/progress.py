@@ -164,7 +164,7 @@ def _standard_pieces() -> Iterator[bytes]:
     read already; the position of later reads does not change.
 
     Raises:
-        ValueError: the standard input is closed, not a plain file, or gzip.
+        ValueError: the standard input is closed, not a plain file, or gzip, or this is Windows.
     """
     if sys.stdin is None or not hasattr(os, "pread"):
         raise ValueError("closed, or on Windows, where reading would move the position")

@@ -2,8 +2,8 @@
 
 The finished part is kept in ``<output>.partial``. Beside it, the notes ``<output>.partial.json``
 hold the settings, the numbers of input lines and output bytes that are finished, and the SHA-256 of
-each of the two. A later run with the same settings and input continues behind the finished part; a
-run with other ones is refused, so that results are never mixed.
+these lines and of these bytes. A later run with the same settings and input continues behind the
+finished part; a run with other ones is refused, so that results are never mixed.
 """
 
 import errno

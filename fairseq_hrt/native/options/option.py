@@ -45,7 +45,7 @@ class Option:
             words, or True for a switch; None: nothing.
         rates: whether it changes the scores of given translations.
         decodes: for an option of a task's training, whether it also changes decoding.
-        several: the value that it needs to find several translations; True: at least their number.
+        several: the value with which several translations are found; True: at least their number.
     """
 
     default: Any = None

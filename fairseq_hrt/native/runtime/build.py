@@ -58,7 +58,7 @@ INSTRUCTION_SETS: Dict[str, List[str]] = {
     "avx2": ["-mavx2", "-mfma"],
     "neon_dotprod": ["-march=armv8.2-a+dotprod"],
 }
-# The macros that compilers define for processors that can run them; AMX comes with AVX-512.
+# The macro that compilers define for processors with an instruction set; AMX comes with AVX-512.
 MACROS = {
     "amx_int8": "__AMX_INT8__",
     "avx512_vnni": "__AVX512VNNI__",
@@ -135,8 +135,8 @@ def fingerprint(kernel: Path = KERNEL) -> str:
 
 
 def compiler() -> Optional[List[str]]:
-    """The command of the C compiler, in words: $CC, or the first of cc, gcc, clang and the package
-    ziglang that exists; None if none does."""
+    """The command of the C compiler, as a list of words: $CC or, if that is not set, the first of
+    cc, gcc, clang and the package ziglang that exists; None if there is none."""
     chosen = os.environ.get("CC", "").strip()
     if sys.platform == "win32":
         chosen = chosen.replace("\\", "/")

@@ -150,8 +150,8 @@ class Engine:
         return int(self._kernel.fh_model_bytes(self._alive(self._model)))
 
     def _start_anew(self) -> None:
-        """Forgets the kernel's buffers and threads without freeing them, so that the next call
-        makes new ones; for a forked process."""
+        """Forgets the kernel's buffers and threads, if there are any, without freeing them, so that
+        the next call makes new ones; for a new engine, and for a forked process."""
         self._lock, self._caller, self._engine = threading.Lock(), Caller(), C.c_void_p()
 
     def _started(self) -> C.c_void_p:

@@ -2,7 +2,7 @@
 closed when they make no progress.
 
 Only public interfaces of asyncio and httptools are used. Existing servers do not withstand attacks,
-as tests showed with all limits that they offer and 200 connections:
+as tests with 200 connections and all limits that they offer showed:
 
 * uvicorn waits for ever for the rest of a head, for a body whose request has been answered, and for
   a client that reads no answers; 200 of these end its service. While it works on a request it keeps
@@ -157,7 +157,7 @@ class Connection(asyncio.BufferedProtocol):
         request, version = self._request, self._parser.get_http_version()
         hosts = [name for name, _ in request.headers].count(b"host")
         if hosts > 1 or (hosts == 0 and version == "1.1"):
-            raise ValueError("a request must have exactly one Host header")
+            raise ValueError("a request must have one Host header; HTTP/1.0: at most one")
         self._pending = 0
         request.keep_alive = version == "1.1" and self._parser.should_keep_alive()
         path, _, query = request.target.partition(b"?")
@@ -337,8 +337,8 @@ class Server:
     Args:
         application: the ASGI application that answers requests.
         time_limit: seconds that the application takes for a request, its body included.
-        most: number of connections from which a new one replaces the one that has been waiting for
-            its client longest. If all are busy, the application refuses further requests.
+        most: most open connections. A further one replaces the one that has been waiting for its
+            client longest; if all are busy, the application refuses further requests.
     """
 
     def __init__(self, application: ASGIApp, time_limit: float, most: int) -> None:

@@ -360,7 +360,8 @@ class Catalogue:
             itself: whether the target language itself may be chosen, too.
 
         Returns:
-            The entry of ``ranked``.
+            The entry of ``ranked``. If none fits and the most probable one has the confidence 0,
+            an entry for the source language of the first system that translates to the target.
         """
         possible = [source for source, other in self._pairs if other == target]
         for one in ranked:

@@ -158,7 +158,7 @@ def _compared(
     words: Words, stretches: Sequence[_Span], shares: Sequence[float], alone: Sequence[str]
 ) -> List[_Span]:
     """For each term the words, [first, end), that resemble the model's translation of the term
-    alone; where no words do, the part of its former stretch that no other term has taken.
+    alone; where no words do, the first part of its former stretch that no other term has taken.
 
     Args:
         words: the words of the sentence's translation.

@@ -97,7 +97,7 @@ class _Token(NamedTuple):
     Attributes:
         kind: text, open, close, empty (``<x/>``), comment or other.
         name: the name of a tag's element, else empty.
-        attributes: {name: value} of an opening tag, else empty.
+        attributes: {name: value} of a tag; empty for closing tags and other pieces.
         written: the piece as it stands in the document.
     """
 

@@ -292,8 +292,8 @@ class Tokenizer:
 
 
 def _members(ends: Ranges) -> Remembered[str, bool]:
-    """Returns a cached function from a character to whether it belongs to a class, given as ranges
-    of code points."""
+    """Makes a cache {character: whether it belongs to a class}; ``ends`` are the class's ranges of
+    code points."""
     return Remembered(lambda sign: is_member(ends, ord(sign)))
 
 

@@ -119,8 +119,8 @@ class MosesRules:
 
 @lru_cache(maxsize=32)
 def _of_source(tokenizer: Any, language: str) -> Dict[str, Any]:
-    """What sacremoses' tokenizer has for a language; for Chinese and Japanese it compiles
-    expressions for a second or more."""
+    """The rules of a language in sacremoses, whose class of tokenisers is ``tokenizer``. They are
+    kept, since it compiles expressions for a second or more for Chinese and Japanese."""
     source = tokenizer(lang=language)
     return {
         "alnum": _ranges(source.IsAlnum),

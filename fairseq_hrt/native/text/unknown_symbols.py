@@ -291,9 +291,9 @@ class _Layout:
         return self._settled(self._ends[before], 1) if before >= first else 0
 
     def _of_next(self, symbol: Symbol) -> bool:
-        """Whether a symbol belongs to the subword after it rather than to the one before: no space
-        separates it from that alone, or that is a sign which ends a clause. A unit belongs to the
-        number before it."""
+        """Whether a symbol belongs to the subword after it rather than to the one before: it
+        touches a word on that side only, or only the subword after it is a punctuation mark. The
+        latter does not count behind a digit: a unit belongs to the number before it."""
         before, after = self.source[symbol.place - 1], self.source[symbol.place]
         touches = symbol.right.isalnum() and not symbol.left.isalnum()
         return touches or (_is_sign(after) and not _is_sign(before) and not before[-1:].isdigit())

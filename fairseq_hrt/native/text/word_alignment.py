@@ -138,8 +138,8 @@ def origins(source: Words, translation: Words, found: Sequence[Link]) -> List[in
     are linked; -1 if there is none.
 
     Punctuation is only linked with punctuation and words with words: at the end of a sentence
-    attention is often on other tokens. If a source word touches the next one, as in ``50%``, and
-    the translation has the same sign there, that is linked, too.
+    attention is often on other tokens. If a source word touches its neighbour, as in ``50%``, and
+    the word linked with it has an equal neighbour on the same side, these are linked, too.
     """
     votes: List[Dict[int, int]] = [{} for _ in translation.starts]
     for link in found:
