@@ -1,9 +1,9 @@
 """fairseq_hrt: fast *and* right machine translation as a plugin for stock fairseq 0.12.2.
 
 Importing the package repairs what a newer Python, NumPy or PyTorch broke in fairseq
-(:mod:`.compat`) and registers the tasks, models and criterions of the five families; ``--user-dir
-fairseq_hrt`` imports the package. Repairs and registration wait until fairseq itself is imported:
-until then the package takes a few milliseconds and loads neither PyTorch nor NumPy.
+(:mod:`.compat`) and registers the tasks, models and criterions of its families;
+``--user-dir fairseq_hrt`` imports the package. Repairs and registration wait until fairseq itself
+is imported: until then the package takes a few milliseconds and loads neither PyTorch nor NumPy.
 """
 
 import importlib

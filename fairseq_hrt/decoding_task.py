@@ -421,7 +421,7 @@ class DecodingTask(MultilingualTask):
 
 
 def numbers(models: Sequence[torch.nn.Module]) -> str:
-    """The precision and the device of the models' weights, for the log: ``float16 weights,
-    cuda:0``."""
+    """The precision and the device of the models' weights, for the log:
+    ``float16 weights, cuda:0``."""
     weight = next(models[0].parameters())
     return f"{str(weight.dtype).replace('torch.', '')} weights, {weight.device}"

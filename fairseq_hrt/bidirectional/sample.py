@@ -84,8 +84,8 @@ def training_view(
         decoder: the model's decoder, whose slot order and start symbols are used.
         seed: seed of the hashes.
         update: number of the update.
-        raw_probability: with which a sentence that has a distilled target, too, is trained on the
-            raw one.
+        raw_probability: the probability that a sentence which has a distilled target, too, is
+            trained on the raw one.
         train_dead_slots: see :func:`slot_sample`.
     """
     pad, eos = decoder.padding_idx, decoder.dictionary.eos()

@@ -52,8 +52,8 @@ class BlockPlan:
         visible: function (first slot of a block, device) → BoolTensor ``[z, first + z]`` of the
             slots that the block may see, None: all.
         slots: LongTensor, 0, 1, 2, … for all slots of the longest translation.
-        positions: LongTensor, the slots' positions (:func:`.slots.slot_positions`), reported to
-            hooks.
+        positions: LongTensor, for all slots, reported to hooks: those of
+            :func:`.slots.slot_positions`; ``slots`` again for more than two directions.
         beam: N; 1 takes the best word of each slot.
         nbest: hypotheses wanted; ``paper`` scoring searches until it has as many.
         scoring: ``canonical``, ``algorithm1`` or ``paper``, see this module.

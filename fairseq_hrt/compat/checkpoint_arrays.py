@@ -165,9 +165,8 @@ def stand_ins() -> List[Tuple[Callable[..., Any], str]]:
 
 
 def with_arrays(state: object) -> object:
-    """Returns ``state``, the unpickled content of a file, with arrays, scalars and types of NumPy
-    instead of the stand-ins. Lists, dictionaries and objects are changed in place; tuples are
-    copied.
+    """Returns ``state``, the unpickled content of a file, with NumPy's arrays and types instead of
+    the stand-ins. Lists, dictionaries and objects are changed in place; tuples are copied.
 
     Raises:
         ForgedArrayError: a stand-in holds a description that NumPy does not write.

@@ -102,8 +102,8 @@ class SizeLimit:
         )
 
     def _largest(self) -> str:
-        """The option with the largest number, which is the likely cause, for the error message: ``
-        (name=number)``; empty if there are no numbers."""
+        """The option with the largest number, which is the likely cause, for the error message: a
+        space and ``(name=number)``; empty if there are no numbers."""
         name = max(self.sizes, key=lambda name: self.sizes[name], default=None)
         return f" ({name}={shown(self.sizes[name])})" if name is not None else ""
 

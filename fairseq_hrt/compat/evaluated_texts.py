@@ -2,8 +2,8 @@
 
 fairseq calls ``eval`` on some options while it builds a model, an optimizer or a task
 (``encoder_layers`` of fconv, ``adaptive_softmax_cutoff`` and ``xformers_att_config`` of every
-Transformer, …). In a checkpoint these strings must be plain literals, such as ``"[(512, 3)] *
-20"``; a call or a name is refused.
+Transformer, …). In a checkpoint these strings must be plain literals, such as
+``"[(512, 3)] * 20"``; a call or a name is refused.
 
 Imports only the standard library: this is imported before torch and fairseq.
 """

@@ -24,7 +24,7 @@ class Refusal(ValueError):
 
 def explained(error: Optional[BaseException]) -> Optional[str]:
     """The message, in one line, of the refusal that caused an error: by this package, by fairseq's
-    loading of checkpoints, or for a missing file. None if neither caused it."""
+    loading of checkpoints, or for a missing file. None if there is no such refusal."""
     while error is not None:
         if type(error).__name__ == "ProcessRaisedException":
             # PyTorch passes on the text of the other process's traceback.

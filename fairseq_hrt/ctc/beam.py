@@ -32,8 +32,8 @@ def prefix_beam(
     longest: int,
     language_model: Optional[LanguageModel] = None,
 ) -> List[Text]:
-    """Searches the most probable texts of a sentence: at most ``beam``, ranked by log-probability
-    plus bonus before the language model has scored ``</s>``.
+    """Searches for the most probable texts of a sentence: at most ``beam``, sorted by
+    log-probability plus bonus before the language model has scored ``</s>``.
 
     Exact if ``candidates`` holds all words and ``beam`` is not exceeded; otherwise a text's
     probability sums only the outputs that the search has seen.

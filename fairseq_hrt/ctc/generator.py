@@ -29,8 +29,8 @@ from .beam import prefix_beam
 class CtcGenerator(EngineGenerator):
     """Decodes ``ctc_transformer`` models.
 
-    * ``--beam 1``: each position writes its best token; the text leaves out equal neighbours and
-      blanks. Score: log-probability of that output.
+    * ``--beam 1``: each position writes its best token; the text leaves out blanks, and tokens that
+      equal the one before. Score: log-probability of that output.
     * ``--beam N``: prefix beam search for the most probable texts. Score: log P(text), summed over
       the outputs that print the text and that the search has seen, plus, with ``--ctc-lm-path``,
       the weighted log-probability of that language model, which also counts when prefixes are
@@ -181,7 +181,7 @@ class CtcGenerator(EngineGenerator):
         sizes: Sequence[int],
         limits: Sequence[int],
     ) -> List[List[Hypothesis]]:
-        """Makes translations of each position's best token and its log-probability, ``[B, T]``
+        """Makes translations from each position's best token and its log-probability, ``[B, T]``
         each.
 
         Args:
@@ -195,7 +195,8 @@ class CtcGenerator(EngineGenerator):
             carried, before = 0.0, self.blank
             for token, part in zip(row[:size], parts[:size]):
                 if token in (self.blank, before) or len(words) == limit:
-                    # Part of the output, not of the text: its score counts with the next word's.
+                    # Part of the output, not of the text: its score is added to that of the next
+                    # word, or of </s>.
                     carried += part
                 else:
                     words.append(token)
@@ -209,8 +210,8 @@ class CtcGenerator(EngineGenerator):
     def by_beam(
         self, log_probs: Tensor, sizes: Sequence[int], limits: Sequence[int]
     ) -> List[List[Hypothesis]]:
-        """The most probable texts by prefix beam search in ``[B, T, V]``; see
-        :meth:`by_position`."""
+        """The most probable texts, found by prefix beam search in ``log_probs`` ``[B, T, V]``; see
+        :meth:`by_position` for the others."""
         blanks = log_probs[..., self.blank]  # [B, T]
         words = log_probs.clone()
         words[..., self.blank] = float("-inf")

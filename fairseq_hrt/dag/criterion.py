@@ -117,8 +117,9 @@ class DagLoss(FairseqCriterion):
 
     @property
     def draws_its_share(self) -> bool:
-        """Whether each sentence draws the share of tokens that it is shown (``--dag-glance-strategy
-        cmlm``) instead of following the schedule; only a schedule of 0 switches that off."""
+        """Whether each sentence draws the share of tokens that it is shown
+        (``--dag-glance-strategy cmlm``) instead of following the schedule; only a schedule of 0
+        switches that off."""
         return self.strategy == "cmlm" and any(share for _, share in self.schedule.knots)
 
     def losses(
@@ -153,8 +154,8 @@ class DagLoss(FairseqCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        """Logs the share of skipped sentences, vertices per token, the length head's loss, and how
-        much was shown by glancing."""
+        """Logs the skipped sentences and their share, vertices per token, the length head's loss,
+        graphs that were cut, and with glancing the shares of right and of shown vertices."""
         log = _Sums(logging_outputs)
         log.mean("skipped", "nsentences", name="skipped_share")
         metrics.log_scalar_sum("skipped_sentences", log("skipped"), priority=200, round=0)

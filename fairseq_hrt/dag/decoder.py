@@ -16,13 +16,13 @@ from .sample import vertex_inputs
 
 
 class LengthHead(nn.Module):
-    """Predicts the target's words minus the source's tokens, as one of ``classes`` differences.
+    """Predicts the number of the target's words minus that of the source's tokens, as one of
+    ``classes`` differences.
 
     Args:
         width: D of the encoder.
-        classes: the number of differences; they are clipped to -(classes // 2) … (classes - 1) //
-            2.
-        absolute: whether to predict the target's words themselves, clipped to 0 … classes - 1.
+        classes: their number; differences are clipped to -(classes // 2) … (classes - 1) // 2.
+        absolute: whether to predict the number of words itself, clipped to 0 … classes - 1.
     """
 
     def __init__(self, width: int, classes: int, absolute: bool = False) -> None:

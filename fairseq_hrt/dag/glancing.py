@@ -80,7 +80,7 @@ def choose_glanced(
 
 
 def force(match: Tensor, glanced: Glanced, forcing: str) -> Tensor:
-    """Restricts what the shown vertices may write, according to ``--dag-glance-forcing``, in
+    """Restricts, according to ``--dag-glance-forcing``, which tokens vertices may write: in
     ``match`` ``[B, T, L]``, the second pass's log P(y_i | v)."""
     if forcing == "none":
         return match

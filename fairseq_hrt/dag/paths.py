@@ -45,8 +45,8 @@ def follow(successors: Tensor, last: Tensor) -> Tensor:
 def best_successors(
     links: Tensor, token_scores: Optional[Tensor] = None, beta: float = 1.0
 ) -> Tensor:
-    """The best successor of each vertex u, argmax_v [log P(v | u) + beta * m(v)]: LongTensor ``[B,
-    L]``.
+    """The best successor of each vertex u, argmax_v [log P(v | u) + beta * m(v)]: LongTensor
+    ``[B, L]``.
 
     Args:
         links: ``[B, L, L]``.

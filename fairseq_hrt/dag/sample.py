@@ -8,7 +8,8 @@ from torch import Tensor
 from ..training import Purpose, hash_uniform
 from .graph_size import UpsampleScale, vertices_from_source, vertices_from_target
 
-# The vertices of a batch on a device, padding included, are a multiple of this number.
+# The vertices of a batch on a device, padding included, are a multiple of this number, unless the
+# decoder has fewer positions.
 _ALIGNED = 16
 
 

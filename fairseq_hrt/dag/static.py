@@ -244,8 +244,9 @@ class StaticPaths:
 def _between_words(
     chances: Tensor, words: Tensor, scores: Tensor, weight: float
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """(links between different words as the search weighs them, the same as the score counts them,
-    ``[B, L, L]`` each; the smaller of their sums over each row, ``[B, L]``)."""
+    """(log-probabilities of links between different words as the search weighs them, the same as
+    the score counts them, ``[B, L, L]`` each; the smaller one of the sums of their probabilities
+    over each row, ``[B, L]``)."""
     plain = between_words(chances, words, scores.exp())
     mass, counted = plain.sum(2), plain.log()
     if weight == 1.0:

@@ -22,9 +22,8 @@ def align(
     """Sets the ``alignment`` of hypotheses: for each token the source word with the highest
     attention weight in the last layer, averaged over the heads.
 
-    The finished translations are fed to left-to-right models again, in one causal pass for
-    the best of each sentence, another one for the second best, and so on. Any search may have found
-    them.
+    The finished translations, which any search may have found, are fed to left-to-right models
+    again: in one causal pass the best of each sentence, in another one the second best, and so on.
 
     Args:
         net_input: the batch. The source's ``</s>`` is aligned only if a source has no other token.

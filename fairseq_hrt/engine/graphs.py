@@ -78,8 +78,7 @@ class GraphStore:
         return call(*inputs)
 
     def keep(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
-        """The object kept under ``key``, made at first use. It is dropped when others need its
-        memory.
+        """The object kept under ``key``, made at first use. It may be dropped when others are made.
 
         Raises:
             torch.cuda.OutOfMemoryError: one batch needs more than can be kept: batch after batch

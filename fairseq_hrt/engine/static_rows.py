@@ -108,8 +108,8 @@ class SearchRows:
             self._turn()
 
     def begin(self) -> None:
-        """Resets all buffers to the state before the first step, except ``limits``, which were
-        set."""
+        """Resets the buffers of the step to the state before the first one; ``limits`` must be set
+        before."""
         if self.decoder.cache is not self._home:
             self._turn()
         self._clear()

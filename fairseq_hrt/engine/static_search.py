@@ -165,7 +165,7 @@ class StaticSearch:
             source: the encoded batch, which holds ``count`` sentences.
             rules: constraints with the length limits of these sentences.
             key: identifies this kind of search, by everything that its steps depend on.
-            make: function (source, number of words that the cache holds) → buffers.
+            make: function (source, number of slots of the cache) → buffers.
             block: z, words of a step.
 
         Returns:

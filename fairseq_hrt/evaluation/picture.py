@@ -158,8 +158,8 @@ def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
 
 
 def apart(wanted: Sequence[float], distance: float) -> List[float]:
-    """Shifts places between 0 and 1, given in ascending order, until neighbours are ``distance``
-    apart; if there is no room for that, as far as they fit."""
+    """Shifts places between 0 and 1, given in ascending order, until neighbours are at least
+    ``distance`` apart; if there is no room for that, as far as they fit."""
     distance = min(distance, 1 / max(len(wanted) - 1, 1))
     places: List[float] = []
     for place in wanted:

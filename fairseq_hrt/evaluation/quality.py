@@ -148,8 +148,8 @@ def read_lines(path: Path) -> List[str]:
 
 
 def read_valid_translations(path: Path) -> List[Set[str]]:
-    """Reads the valid translations of each sentence from a file with a JSON object ``{"source":
-    ..., "translations": [...]}`` per line.
+    """Reads the valid translations of each sentence from a file with a JSON object
+    ``{"source": ..., "translations": [...]}`` per line.
 
     Raises:
         ValueError: a line is not such an object; the message names its number.

@@ -120,8 +120,8 @@ def _passes_of_steps(
 def _passes_of_guesses(
     iterations: Sequence[Any], final: Sequence[int], dictionary: Any
 ) -> List[List[Cell]]:
-    """The rows of cells for parallel decoding, which guesses words and corrects them: each guess is
-    marked as right or wrong by the final translation."""
+    """The rows of cells for parallel decoding, which guesses words and corrects them: an answer
+    behind the confirmed ones is marked as right or wrong by the final translation."""
     rows = []
     for iteration in iterations:
         row = [Cell(OPEN) for _ in final]

@@ -123,9 +123,9 @@ def find_recipe(
     """Finds out how the text of binarised data was prepared, and checks the result with the
     validation set.
 
-    Sentences of the validation set are turned into raw text, or into the raw source lines where
-    these are given, and prepared again: the recipe that gives back most of them is chosen. Without
-    a validation set the dictionaries decide.
+    Sentences of the validation set are turned into raw text and prepared again; where raw source
+    lines are given, these are prepared. How many sentences each recipe gives back decides, and
+    the evidence (:class:`Fit`). Without a validation set the dictionaries decide.
 
     Args:
         data: the folder of fairseq-preprocess.
@@ -283,7 +283,7 @@ def _tokenizers(
     subwords: str,
 ) -> List[str]:
     """The names of the tokenisers to try, the most likely first: Moses, with those variants that
-    words and sentences give reason to try, then none."""
+    words and sentences give reason to try, then those that separate words at spaces only."""
     text = words if samples is None else samples[0].words
     # Some scripts have no cases.
     cased = [one for one in text if one.lower() != one.upper()] or words

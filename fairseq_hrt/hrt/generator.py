@@ -306,7 +306,7 @@ class HRTGenerator(AutoregressiveGenerator):
         return found
 
     def _masked_line(self, row: Hypothesis, chunk_size: int, steps: int) -> List[int]:
-        """The input of stage II for a hypothesis of stage I: its tokens and the masks between them,
+        """The input of stage II for a hypothesis of stage I: its tokens with the masks before each,
         padded to ``steps`` chunks."""
         line = skip_cmlm_input(row.tokens, chunk_size, mask=self.models[0].decoder.mask)
         return line + [self.dictionary.pad()] * (chunk_size * (steps - row.steps))

@@ -26,8 +26,8 @@ def draw_views(
         share: the proportion of sentences trained with chunks, p_k.
         decoder: has the chunk sizes to draw from.
         seed: seed of the hashes.
-        raw_probability: with which a sentence that has a distilled target, too, is trained on the
-            raw one.
+        raw_probability: the probability that a sentence which has a distilled target, too, is
+            trained on the raw one.
     """
     ids, pad = sample["id"], decoder.padding_idx
     targets = drawn_targets(

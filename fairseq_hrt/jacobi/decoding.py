@@ -34,7 +34,7 @@ class JacobiIteration:
 
     Attributes:
         sentence: index into the batch.
-        number: of the pass, from 1.
+        number: number of the pass, from 1.
         first: number of tokens that were proved to be those of greedy search before the pass.
         guesses: the q - 1 guesses that were read.
         answers: the q tokens that the model predicted.

@@ -39,8 +39,8 @@ _PACKAGE = __name__.split(".")[0]
 
 
 def one_line(error: BaseException) -> str:
-    """An error's type and message as one line of printable text, of which at most 300 characters
-    are the message."""
+    """An error's type and the first 300 characters of its message, as one line of printable
+    text."""
     text = " ".join(str(error).split())
     text = escaped(text[:300]) + ("…" if len(text) > 300 else "")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

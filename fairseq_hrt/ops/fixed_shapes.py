@@ -87,8 +87,8 @@ def fixed_viterbi(
         last: LongTensor ``[B]``, the last vertex.
         interior: ``[B, L]``, 0 for the vertices between the first and the last one, -inf for
             others.
-        allowed: ``[B, K]``, 0 for the numbers of inner vertices that a path may have, -inf for
-            others; K is the largest of these numbers.
+        allowed: ``[B, K]``, for the numbers 1 … K of inner vertices: 0 if a path may have as many,
+            else -inf.
         powers: ``[K]``, k ** beta, finite.
     """
     batch, size = interior.shape

@@ -25,7 +25,7 @@ class ViterbiPath(NamedTuple):
     ranks: Tensor
 
 
-#: From this many states (K * L) on, pruning pays on a CPU. It takes a step for each vertex of each
+#: Above this many states (K * L) pruning pays on a CPU. It takes a step for each vertex of each
 #: sentence, too many launches for a GPU.
 _MANY = 1 << 15
 #: The most bounds that are computed for a sentence; each takes a pass over all links.
@@ -138,9 +138,13 @@ class _Promise:
             earns = (self.short.earns + self.long.earns) / 2
 
     def keep(self, best: Tensor, number: int) -> None:
-        """Sets to -inf, in place, those of ``best`` ``[L]`` through which no better path can pass.
-        These are the best scores with which each vertex is inner vertex ``number``; padding is
-        allowed."""
+        """Sets to -inf, in place, the scores of states through which no better path can pass.
+
+        Args:
+            best: ``[L]`` or more (padding): the best score with which each vertex is inner vertex
+                ``number``.
+            number: n, from 1.
+        """
         if number > self.limit:
             best.fill_(float("-inf"))
         for bound, least in zip(self.bounds, self.least):

@@ -18,7 +18,7 @@ Penalties = Union[Mapping[int, float], Sequence[Tuple[int, float]]]
 
 # The most words with a penalty; each is compared with every block of words.
 MOST_PENALTIES = 16
-# The most continuations of a sentence, and the most rows.
+# The most continuations of a sentence, and the most rows (beams) that it has.
 MOST_FOUND = 32
 # Programs that keep a GPU busy: an H100 has 132 processors.
 BUSY = 256

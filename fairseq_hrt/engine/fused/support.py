@@ -62,8 +62,8 @@ def constant_parameters() -> Iterator[None]:
 
 
 def early(x: Tensor) -> Dict[str, Any]:
-    """Launch options of a kernel: EARLY, which is true within :func:`constant_parameters`, and with
-    it what Triton needs to start the kernel early."""
+    """Launch options of a kernel: EARLY, which is true within :func:`constant_parameters` on GPUs
+    that support it, and with it what Triton needs to start the kernel early."""
     if _constant.get() and x.is_cuda and _starts_early(x.device):
         return {"EARLY": True, "launch_pdl": True}
     return {"EARLY": False}

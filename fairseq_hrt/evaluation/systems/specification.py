@@ -68,8 +68,8 @@ def _file_names(paths: str) -> str:
 
 
 def parse_system(text: str) -> SystemSpec:
-    """Reads a system's description in the form of the command line: ``name=HRT k=2
-    (1,1),path=checkpoint_best.pt,task=translation_hrt,beam=1``.
+    """Reads a system's description in the form of the command line:
+    ``name=HRT k=2 (1,1),path=checkpoint_best.pt,task=translation_hrt,beam=1``.
 
     A comma separates two entries only where ``option=`` follows it, so values may hold commas
     themselves.
@@ -87,8 +87,8 @@ def parse_system(text: str) -> SystemSpec:
 
 
 def read_systems(path: Path) -> List[SystemSpec]:
-    """Reads the descriptions of systems from a JSON file, a list of objects like ``{"name": "AT",
-    "path": "checkpoint_best.pt", "beam": 5}``.
+    """Reads the descriptions of systems from a JSON file, a list of objects like
+    ``{"name": "AT", "path": "checkpoint_best.pt", "beam": 5}``.
 
     Raises:
         ValueError: the file is not such a list; or for the reasons in :func:`system_from_mapping`.

@@ -27,7 +27,7 @@ def _best_states_kernel(
     STATES: tl.constexpr,
 ):
     """The best path of one sentence: ``emitted`` [B, T, S], ``skips`` [B, S], ``rows`` [B, 2, S],
-    ``steps`` and ``path`` [B, T], ``scores`` [B]."""
+    ``steps`` [B, T, S], ``path`` [B, T], ``scores`` [B]."""
     sentence = tl.program_id(0).to(tl.int64)
     last = tl.minimum(tl.load(lengths + sentence), positions).to(tl.int32)
     end = tl.minimum(2 * tl.load(target_lengths + sentence), states - 1).to(tl.int32)

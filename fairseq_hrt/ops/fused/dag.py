@@ -79,7 +79,7 @@ def _logarithm(top, total):
 
 @triton.jit
 def _first(scores, at, source, last):
-    """Loads scores that other programs may have written, past the first-level cache."""
+    """Loads scores that other programs may have written, not from the first-level cache."""
     return tl.load(
         scores + at + source, mask=source < last, other=float("-inf"), cache_modifier=".cg"
     )
@@ -323,7 +323,7 @@ def _use_kernel(
 
 @triton.jit
 def _parent(scores, links, vertex, end, size, SCAN: tl.constexpr):
-    """The best predecessor of a vertex below ``end``, the first of several: ``scores`` [L] are
+    """The best predecessor below ``end`` of a vertex, the first of equal ones: ``scores`` [L] are
     those of the token before."""
     best = float("-inf")
     chosen = 0

@@ -42,8 +42,8 @@ def fill(edges: Tensor, best: Tensor, parents: Tensor) -> None:
 
     Args:
         edges: ``[B, L, L]``, from u (last dimension) to v, -inf unless u < v.
-        best: ``[K, B, L]``, the best scores of paths whose k-th inner vertex is v; ``best[0]`` is
-            given.
+        best: ``[K, B, L]``; ``best[k - 1]`` are the best scores up to v as the k-th inner vertex of
+            a path; ``best[0]`` is given.
         parents: LongTensor ``[K, B, L]``, the vertices before; ``parents[0]`` is left alone.
     """
     batch, size = edges.shape[:2]
