@@ -94,7 +94,7 @@ class Build(build_py):
             else Path(self.build_lib, "fairseq_hrt", "native", "runtime")
         )
         # A source tree is used where it is; a wheel may go elsewhere.
-        wanted = os.environ.get(KERNEL_FOR, "here" if self.editable_mode else "all")
+        wanted = os.environ.get(KERNEL_FOR) or ("here" if self.editable_mode else "all")
         if wanted not in ("here", "all"):
             raise SetupError(
                 f"{KERNEL_FOR}={wanted}: give here (the kernel is compiled for this processor) or"

@@ -65,15 +65,15 @@ pip=(.venv/bin/python -m pip --disable-pip-version-check)
 # pip's options that begin with "no" are chosen by a false value.
 export PIP_NO_COMPILE=0
 : >"$LOG"
+# Interrupted from here on, it is not what the stamp says.
+rm -f "$STAMP"
 # pip keeps one core busy. Beside it the kernel is compiled (pip finds it, or says why there is none),
 # fairseq is built, and PyTorch's bytecode is written.
-asides=()
-trap 'kill "${asides[@]}" 2>/dev/null || true' EXIT
+trap 'kill $(jobs -pr) 2>/dev/null || true' EXIT
 aside() {
     local log=$1
     shift
     "$@" >"$log" 2>&1 &
-    asides+=($!)
 }
 aside .venv/kernel.log "$python" -I fairseq_hrt/native/runtime/build.py
 kernel=$!
@@ -85,10 +85,7 @@ fairseq_is_installed() {
 }
 fairseq_is_built() { wait "$building" || { cat .venv/fairseq.log; false; }; }
 if ! fairseq_is_installed && ! compgen -G "$wheels/fairseq-0.12.2-*.whl" >/dev/null; then
-    # setuptools compiles its files one after the other otherwise.
-    printf '[build_ext]\nparallel = 2\n' >.venv/build.cfg
-    aside .venv/fairseq.log env DIST_EXTRA_CONFIG="$PWD/.venv/build.cfg" \
-        "${pip[@]}" wheel --no-deps --wheel-dir "$wheels" fairseq==0.12.2
+    aside .venv/fairseq.log "${pip[@]}" wheel --no-deps --wheel-dir "$wheels" fairseq==0.12.2
     building=$!
 fi
 step "installing $TORCH_SPEC${building:+, building fairseq 0.12.2}" "${pip[@]}" install --upgrade "setuptools>=77" "$TORCH_SPEC"

@@ -232,7 +232,10 @@ def received(connection: socket.socket) -> Optional[Request]:
     _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
     with connection.makefile("rb") as sent:
         words = os.fsdecode(sent.read()).split("\0")
-    if len(descriptors) < 3 or words.pop():
+    # Of one that was killed while it asked, a part may have come.
+    if len(descriptors) < 3 or words.pop() or len(words) < 3:
+        for descriptor in descriptors:
+            os.close(descriptor)
         return None
     cwd, name, count, *rest = words
     variables = dict(variable.split("=", 1) for variable in rest[int(count) :])

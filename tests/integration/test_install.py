@@ -39,9 +39,7 @@ def pip(*arguments, **variables) -> None:
         text=True,
         # Unit tests check the instruction sets of other processors, without making code of them.
         # Bytecode is written for nobody; pip's options with "no" are chosen by a false value.
-        env={
-            **os.environ, "FAIRSEQ_HRT_KERNEL_FOR": "here", "PIP_NO_COMPILE": "0", **variables
-        },
+        env={**os.environ, "FAIRSEQ_HRT_KERNEL_FOR": "here", "PIP_NO_COMPILE": "0", **variables},
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
 

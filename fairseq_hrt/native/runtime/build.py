@@ -164,8 +164,10 @@ def instruction_sets(machine: str) -> List[str]:
 def lacking_here(command: List[str]) -> List[str]:
     """The instruction sets that this processor lacks, of those of its family. Empty if the compiler
     ``command`` cannot tell, or compiles for another machine."""
-    machine = target(command)
-    if (machine.machine, machine.system) != (platform.machine(), sys.platform):
+    machine, here = target(command), platform.machine().lower()
+    # Windows and macOS have names of their own.
+    here = {"amd64": "x86_64", "arm64": "aarch64"}.get(here, here)
+    if (machine.machine.lower(), machine.system) != (here, sys.platform):
         return []
     defined = _macros([*command, "-march=native"]).split()
     return [
@@ -268,10 +270,13 @@ def compile_library(
             "gcc for Windows puts vectors of 32 bytes at addresses that the processor refuses"
             " (its bug 54412): set CC to clang, or install the package ziglang"
         )
-    not_here = lacking_here(command) if only_here else []
-    wanted = [name for name in instruction_sets(machine.machine) if name not in not_here]
-    known = ((name, instruction_set_flags(command, name)) for name in wanted)
-    compiled = {name: flags for name, flags in known if flags}
+    known = {
+        name: instruction_set_flags(command, name) for name in instruction_sets(machine.machine)
+    }
+    # A compiler that does not know a set cannot tell whether this processor has it.
+    lacking = lacking_here(command) if only_here else []
+    not_here = [name for name in lacking if known[name]]
+    compiled = {name: flags for name, flags in known.items() if flags and name not in not_here}
     have = [f"-DFH_HAVE_{name.upper()}" for name in compiled]
     stamp = f'-DFH_FINGERPRINT="{fingerprint(kernel)}"'
     headers = b"".join(path.read_bytes() for path in sources(kernel) if path.suffix == ".h")
@@ -326,7 +331,7 @@ def compile_library(
         if said:
             raise CompilationError(f"the library cannot be linked: {said}")
         unfinished.replace(library)
-    left_out = [name for name in wanted if name not in compiled]
+    left_out = [name for name, flags in known.items() if not flags]
     have_compiled = [*compiled, "plain"]
     return Built(library, "", shlex.join(command), machine, have_compiled, left_out, not_here)
 

@@ -171,11 +171,11 @@ def describe() -> List[str]:
         report = json.loads((library_folder() / REPORT).read_text(encoding="utf-8"))
         reasons = {
             "the compiler lacks them; fix: install a newer one, then build again":
-                [*map(str, report["left_out"])],
+                [*map(str, report.get("left_out", []))],
             "the processor that compiled lacks them; a wheel has all (pip install .)":
-                [*map(str, report["not_here"])],
+                [*map(str, report.get("not_here", []))],
         }  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, AttributeError, TypeError):
         reasons = {}
     for reason, names in reasons.items():
         if names:
