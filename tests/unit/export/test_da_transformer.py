@@ -411,7 +411,7 @@ def test_a_bundle_of_such_a_model(tmp_path, caplog):
     write_dictionaries(source)
     wishes = Wishes(subwords="none", runtime="float32", tokenizer="space", lines=["w1 w2", "w3"])
     bundle = import_model(source, tmp_path / "bundle", wishes)
-    assert "decode_no_repeated_ngram is left out" in caplog.text
+    assert "decode_no_repeated_ngram has no equivalent here and is ignored" in caplog.text
     assert bundle.task == "translation_dag" and (bundle.source_lang, bundle.target_lang) == (
         "de",
         "en",
@@ -571,7 +571,7 @@ def test_ensembles(tmp_path):
     write_dictionaries(tmp_path)
     checkpoint(tmp_path / "model1.pt")
     checkpoint(tmp_path / "model2.pt", _name="transformer")
-    with pytest.raises(ValueError, match="model1.pt is a model of DA-Transformer .* others in"):
+    with pytest.raises(ValueError, match="model1.pt is a model of DA-Transformer .* other checkpoints in"):
         import_model(tmp_path, tmp_path / "bundle", Wishes(subwords="none"))
     checkpoint(tmp_path / "model2.pt", seg_tokens=2)
     with pytest.raises(ValueError, match="different seg_tokens"):
