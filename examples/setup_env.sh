@@ -65,9 +65,9 @@ pip=(.venv/bin/python -m pip --disable-pip-version-check)
 # pip's options that begin with "no" are chosen by a false value.
 export PIP_NO_COMPILE=0
 : >"$LOG"
-# Interrupted from here on, it is not what the stamp says.
+# Interrupted from here on, the environment is no longer that of the stamp.
 rm -f "$STAMP"
-# pip keeps one core busy. Beside it the kernel is compiled (pip finds it, or says why there is none),
+# pip keeps one core busy. Beside it the kernel is compiled (pip takes it, or reports why there is none),
 # fairseq is built, and PyTorch's bytecode is written.
 trap 'kill $(jobs -pr) 2>/dev/null || true' EXIT
 aside() {

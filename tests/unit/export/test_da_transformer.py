@@ -571,7 +571,9 @@ def test_ensembles(tmp_path):
     write_dictionaries(tmp_path)
     checkpoint(tmp_path / "model1.pt")
     checkpoint(tmp_path / "model2.pt", _name="transformer")
-    with pytest.raises(ValueError, match="model1.pt is a model of DA-Transformer .* other checkpoints in"):
+    with pytest.raises(
+        ValueError, match="model1.pt is a model of DA-Transformer .* other checkpoints in"
+    ):
         import_model(tmp_path, tmp_path / "bundle", Wishes(subwords="none"))
     checkpoint(tmp_path / "model2.pt", seg_tokens=2)
     with pytest.raises(ValueError, match="different seg_tokens"):
