@@ -77,7 +77,9 @@ chosen() { [[ " $FAMILIES " == *" $1 "* ]]; }
 # No word of it is a pattern of files.
 set -f
 for family in $FAMILIES; do
-    if [[ " $KNOWN " != *" $family "* ]]; then fail "FAMILIES=$FAMILIES: no family $family; there are: $KNOWN, and all"; fi
+    if [[ " $KNOWN " != *" $family "* ]]; then
+        fail "FAMILIES=$FAMILIES: no family $family; there are: $KNOWN, and all"
+    fi
 done
 set +f
 for name in TRAIN VALID TEST MODES DAG_MODES DAG_SCALE MERGES AT_UPDATES HRT_UPDATES IB_UPDATES \
@@ -391,8 +393,8 @@ side_by_side "--after $AFTER --lane$STEPS" before_students
 if [ ${#FUNCTIONS[@]} -gt 0 ]; then
     side_by_side "--after $COMPARISON$STUDENT_LANES" "${FUNCTIONS[@]}"
 fi
-COMPARED="$FAMILIES${EVERY:+, two words}${ROWS:+, all rows}: $SPEED_SENTENCES sentences, $REPEATS repeats"
-COMPARED+=", $THREADS threads${TUNE:+, tuned}"
+COMPARED="$FAMILIES${EVERY:+, two words}${ROWS:+, all rows}: $SPEED_SENTENCES sentences"
+COMPARED+=", $REPEATS repeats, $THREADS threads${TUNE:+, tuned}"
 TITLE="comparing${ROWS:+ everything}" stage compare "$OUT/comparison" "$COMPARED" compare_everything
 show_results "$OUT"
 say "done: $OUT/table.md, results.json, quality_speed.png, examples.txt"

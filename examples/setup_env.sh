@@ -15,7 +15,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 TORCH_SPEC=${TORCH_SPEC:-torch==2.13.0}
-# Bytecode is written once, so that a Python told to write none does not compile PyTorch at each start.
+# Bytecode is written once: a Python told to write none would compile PyTorch at each start.
 unset PYTHONDONTWRITEBYTECODE
 STAMP=.venv/setup.stamp
 LOG=.venv/setup.log
@@ -67,8 +67,8 @@ export PIP_NO_COMPILE=0
 : >"$LOG"
 # Interrupted from here on, the environment is no longer that of the stamp.
 rm -f "$STAMP"
-# pip keeps one core busy. Beside it the kernel is compiled (pip takes it, or reports why there is none),
-# fairseq is built, and PyTorch's bytecode is written.
+# pip keeps one core busy. Beside it the kernel is compiled (pip takes it, or reports why there is
+# none), fairseq is built, and PyTorch's bytecode is written.
 trap 'kill $(jobs -pr) 2>/dev/null || true' EXIT
 aside() {
     local log=$1
@@ -92,7 +92,8 @@ step "installing $TORCH_SPEC${building:+, building fairseq 0.12.2}" "${pip[@]}" 
 wait "$kernel" || true
 aside /dev/null .venv/bin/python -c "import torch._dynamo"
 # Built with the setuptools that is there now: an environment for each build takes five seconds.
-step "installing fairseq_hrt and what it needs" "${pip[@]}" install --no-build-isolation -e ".[$extras]" --constraint constraints.txt
+step "installing fairseq_hrt and what it needs" \
+    "${pip[@]}" install --no-build-isolation -e ".[$extras]" --constraint constraints.txt
 if [ -n "$building" ]; then step "waiting for fairseq to be built" fairseq_is_built; fi
 if ! fairseq_is_installed; then
     step "installing fairseq" "${pip[@]}" install --no-deps fairseq==0.12.2 --only-binary fairseq --find-links "$wheels"

@@ -1,8 +1,8 @@
 """hydra's ``compose`` with a memory: fairseq composes its 250 options anew for every command and
 model, in 0.4 seconds each time, and looks for its own caller in the sources of all modules.
 
-hydra composes once, without values of the groups (``task=…``, ``criterion=…``); these are taken from
-its store, and the others are then set in turn, as hydra does, unless they are there already.
+hydra composes once, without values of the groups (``task=…``, ``criterion=…``); these are taken
+from its store, and the others are then set in turn, as hydra does, unless they are there already.
 Commands that are started afresh have hydra's.
 """
 

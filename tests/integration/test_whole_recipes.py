@@ -105,7 +105,8 @@ def start(forks, tmp_path_factory):
     (modules / "jieba.py").write_text(JIEBA)
     undrawn = modules / "undrawn.py"
     undrawn.write_text(UNDRAWN)
-    compared = f'if [ $1 = benchmark ]; then python {undrawn} "${{words[@]}}" --batch-sizes 1; return; fi; '
+    undrawn = f'python {undrawn} "${{words[@]}}" --batch-sizes 1'
+    compared = f"if [ $1 = benchmark ]; then {undrawn}; return; fi; "
     for name, gone, more, instead in (
         ("fairseq-train", "--fp16", f"{TINY} $(limits)", LIMITS),
         ("fairseq-hrt", "--memory", "$(smaller)", SMALLER),

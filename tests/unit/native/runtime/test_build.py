@@ -57,6 +57,9 @@ def test_an_instruction_set_that_the_compiler_does_not_know_is_left_out(
     result = built(small, tmp_path)
     assert result.library and list(result.left_out) == ["avx_vnni"]
     assert json.loads((small[0] / build.REPORT).read_text())["left_out"] == ["avx_vnni"]
+    # Nor can it tell that this processor lacks them.
+    result = built(small, tmp_path, only_here=True)
+    assert list(result.left_out) == ["avx_vnni"] and "avx_vnni" not in result.not_here
 
 
 @needs_compiler
