@@ -55,6 +55,16 @@ compiler=${CC:-cc}
 command -v "${compiler%% *}" >/dev/null || command -v gcc >/dev/null ||
     fail "no C compiler here, which building fairseq needs; on Debian and Ubuntu: apt install build-essential"
 
+# venv and pip keep one core busy. Beside them the kernel is compiled (pip takes it, or reports why
+# there is none), fairseq is built, and bytecode is written.
+trap 'kill $(jobs -pr) 2>/dev/null || true' EXIT
+aside() {
+    local log=$1
+    shift
+    "$@" >"$log" 2>&1 &
+}
+aside /dev/null "$python" -I fairseq_hrt/native/runtime/build.py
+kernel=$!
 if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     echo "setup_env.sh: making .venv with $("$python" --version)"
     "$python" -m venv --clear .venv ||
@@ -67,16 +77,6 @@ export PIP_NO_COMPILE=0
 : >"$LOG"
 # Interrupted from here on, the environment is no longer that of the stamp.
 rm -f "$STAMP"
-# pip keeps one core busy. Beside it the kernel is compiled (pip takes it, or reports why there is
-# none), fairseq is built, and PyTorch's bytecode is written.
-trap 'kill $(jobs -pr) 2>/dev/null || true' EXIT
-aside() {
-    local log=$1
-    shift
-    "$@" >"$log" 2>&1 &
-}
-aside .venv/kernel.log "$python" -I fairseq_hrt/native/runtime/build.py
-kernel=$!
 # Without its dependencies: pip rejects the releases of omegaconf and hydra that fairseq pins.
 # In an isolated build: with torch in sight fairseq also builds a file that its release lacks.
 wheels=.venv/wheels building=""
@@ -94,14 +94,20 @@ aside /dev/null .venv/bin/python -c "import torch._dynamo"
 # Built with the setuptools that is there now: an environment for each build takes five seconds.
 step "installing fairseq_hrt and what it needs" \
     "${pip[@]}" install --no-build-isolation -e ".[$extras]" --constraint constraints.txt
+# Importing writes bytecode.
+aside /dev/null .venv/bin/python -c "
+import compileall, ctranslate2, matplotlib.pyplot, sacrebleu, starlette.applications
+compileall.compile_dir('fairseq_hrt', quiet=1)
+"
+imported=$!
 if [ -n "$building" ]; then step "waiting for fairseq to be built" fairseq_is_built; fi
 if ! fairseq_is_installed; then
     step "installing fairseq" "${pip[@]}" install --no-deps fairseq==0.12.2 --only-binary fairseq --find-links "$wheels"
 fi
+wait "$imported" || true
 step "looking it over" .venv/bin/python -c "
-import compileall, fairseq_cli.generate, fairseq_cli.preprocess, fairseq_cli.train, torch._dynamo
+import fairseq_cli.generate, fairseq_cli.preprocess, fairseq_cli.train, torch._dynamo
 import ctranslate2, matplotlib.pyplot, sacrebleu, starlette.applications, fairseq_hrt
-compileall.compile_dir('fairseq_hrt', quiet=1)
 "
 echo "$key $extras" >"$STAMP"
 echo "setup_env.sh: .venv is ready"
