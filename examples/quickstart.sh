@@ -49,9 +49,9 @@ choose_precision
 # PACE: expected milliseconds of an update in hundredths of those in bfloat16.
 PACE=100
 if [ "$PRECISION" = float32 ]; then PACE=190; fi
-AT_UPDATES=${AT_UPDATES:-450} HRT_UPDATES=${HRT_UPDATES:-330}
-IB_UPDATES=${IB_UPDATES:-400} IB2_UPDATES=${IB2_UPDATES:-300}
-DAG_UPDATES=${DAG_UPDATES:-850} FUZZY_UPDATES=${FUZZY_UPDATES:-300} NAT_UPDATES=${NAT_UPDATES:-500}
+AT_UPDATES=${AT_UPDATES:-900} HRT_UPDATES=${HRT_UPDATES:-700}
+IB_UPDATES=${IB_UPDATES:-800} IB2_UPDATES=${IB2_UPDATES:-600}
+DAG_UPDATES=${DAG_UPDATES:-1700} FUZZY_UPDATES=${FUZZY_UPDATES:-600} NAT_UPDATES=${NAT_UPDATES:-1000}
 DAG_MODES=${DAG_MODES:-4} DAG_SCALE=${DAG_SCALE:-4}
 BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5}
 SPEED_SENTENCES=${SPEED_SENTENCES:-20} REPEATS=${REPEATS:-3}
@@ -63,10 +63,10 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 # takes, nothing is learnt by heart.
 TRAINING=(
     --source-lang "$SRC" --target-lang "$TGT" --user-dir fairseq_hrt --share-all-embeddings --dropout 0.0
-    --encoder-layers 2 --encoder-embed-dim 128 --encoder-ffn-embed-dim 512 --encoder-attention-heads 4
-    --decoder-layers 2 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512 --decoder-attention-heads 4
+    --encoder-layers 2 --encoder-embed-dim 64 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
+    --decoder-layers 2 --decoder-embed-dim 64 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
     --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1.0 --lr-scheduler polynomial_decay
-    --max-tokens 800 --required-batch-size-multiple 1 --num-workers 0 --seed "$SEED"
+    --max-tokens 400 --required-batch-size-multiple 1 --num-workers 0 --seed "$SEED"
     --no-epoch-checkpoints --log-format simple --log-interval 25
 )
 # The students are judged in the comparison; validating them on the way would only cost time.
@@ -102,13 +102,13 @@ make_corpus() {
 # Nothing else runs meanwhile: with two threads it takes 0.8 times as long. Threads that wait sleep:
 # spinning, they would collapse when something else runs.
 train_at() {
-    schedule "$AT_UPDATES" 0.004 5
+    schedule "$AT_UPDATES" 0.006 6
     OMP_NUM_THREADS=$TEACHER_THREADS OMP_WAIT_POLICY=passive run "${TRAINER[@]}" "$OUT/data-bin" --task translation --arch transformer "${TRAINING[@]}" \
         --criterion autoregressive_loss --label-smoothing 0.1 "${SCHEDULE[@]}" --save-dir "$OUT/at"
 }
 
 distill() {
-    run fairseq-hrt distill "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" --threads 1 --out "$OUT/distilled" \
+    run fairseq-hrt distill "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" --threads "$TEACHER_THREADS" --out "$OUT/distilled" \
         --system "name=teacher,path=$TEACHER,task=translation_autoregressive,beam=$BEAM,max_len_a=1.5,max_len_b=10$ENGINE"
 }
 

@@ -245,7 +245,7 @@ def claims_table(claims: Sequence[Mapping[str, Any]], figures: Figures, others: 
         if others
         else ""
     )
-    return f"{len(claims)} claims: {said}.{where}\n\n" + markdown(
+    return f"All {len(claims)}: {said}.{where}\n\n" + markdown(
         ["Claim", "from", "the paper has", "holds here", "what we found"], rows
     )
 
