@@ -43,8 +43,18 @@ test) extras=examples,test ;;
 esac
 key=$({ echo "$TORCH_SPEC"; cat setup.py pyproject.toml constraints.txt examples/setup_env.sh fairseq_hrt/compat/startup.py fairseq_hrt/native/runtime/kernel/*.[ch]; } | cksum)
 # The environment of the tests has all of it.
-if [[ -x .venv/bin/python ]] && grep -qsxF -e "$key $extras" -e "$key examples,test" "$STAMP"; then
-    exit 0
+is_ready() {
+    [[ -x .venv/bin/python ]] && grep -qsxF -e "$key $extras" -e "$key examples,test" "$STAMP"
+}
+if is_ready; then exit 0; fi
+# Two at once would undo each other's work. Not every system has flock.
+if command -v flock >/dev/null; then
+    exec {lock}<examples/setup_env.sh
+    if ! flock -n "$lock"; then
+        echo "setup_env.sh: waiting for another set-up of this folder"
+        flock "$lock" || true
+        if is_ready; then exit 0; fi
+    fi
 fi
 
 python=${PYTHON:-python3}
@@ -57,12 +67,21 @@ command -v "${compiler%% *}" >/dev/null || command -v gcc >/dev/null ||
 
 # venv and pip keep one core busy. Beside them the kernel is compiled (pip takes it, or reports why
 # there is none), fairseq is built, and bytecode is written.
-trap 'kill $(jobs -pr) 2>/dev/null || true' EXIT
 aside() {
     local log=$1
     shift
-    "$@" >"$log" 2>&1 &
+    # In a group of its own, so that nothing which it has started outlives an interrupted set-up.
+    set -m
+    "$@" >"$log" 2>&1 </dev/null &
+    set +m
 }
+stop() {
+    local group
+    for group in $(jobs -pr); do kill -- "-$group" 2>/dev/null || true; done
+}
+trap stop EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 aside /dev/null "$python" -I fairseq_hrt/native/runtime/build.py
 kernel=$!
 if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
