@@ -252,7 +252,8 @@ def test_windows_are_as_wide_as_was_right_lately(runtime):
     """The first batch of an engine is guessed, as nothing is measured yet: its passes show the
     widths."""
     passes = set()
-    for seed in range(12):
+    # Models that between them reach each rule of the widths.
+    for seed in (0, 1, 3, 6):
         model, rows = (
             runtime.build(symbols=2, seed=seed),
             runtime.sources((3, 9, 14), symbols=2, seed=seed),
