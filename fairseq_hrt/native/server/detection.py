@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Sequence
 _LOCK = threading.Lock()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _model() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 

@@ -64,10 +64,9 @@ def test_batches_and_threads(runtime, way, weights):
                 engine.decode([rows[n] for n in order], runtime.options(batch_size=size, **options))
             )
             assert found == [alone[n] for n in order]
-    for threads in (2, 4):
-        with runtime.runtime_engine(model, weights=weights, threads=threads) as engine:
-            for _ in range(2):
-                assert plain(engine.decode(rows, runtime.options(**options))) == alone
+    with runtime.runtime_engine(model, weights=weights, threads=3) as engine:
+        for _ in range(2):
+            assert plain(engine.decode(rows, runtime.options(**options))) == alone
 
 
 @pytest.mark.parametrize("weights", ("int8", "float32"))

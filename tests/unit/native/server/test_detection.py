@@ -48,7 +48,7 @@ def test_the_model_is_read_once_and_before_it_is_needed(monkeypatch):
     from py3langid.langid import LanguageIdentifier
 
     # As in a process that has just begun.
-    unread = functools.lru_cache(maxsize=None)(detection._model.__wrapped__)
+    unread = functools.cache(detection._model.__wrapped__)
     monkeypatch.setattr(detection, "_model", unread)
     reads, read = [], threading.Event()
     monkeypatch.setattr(
