@@ -1,5 +1,6 @@
 """Fixtures for all tests: fixed seeds, the stock commands, and a small translation task."""
 
+import gc
 import importlib.util
 import os
 import random
@@ -41,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         # It imports fairseq, which the process that only hands tests out does not need.
         importlib.import_module("composed_configs").install()
+        # Until all is imported and collected.
+        gc.disable()
     if hasattr(config, "workerinput"):
         return
     if hasattr(os, "mkfifo"):
@@ -53,6 +56,13 @@ def pytest_configure(config: pytest.Config) -> None:
         built = build.build(objects=build.HERE.parents[2] / build.OBJECTS, only_here=True)
         if not built.library:
             raise pytest.UsageError(built.reason) from None
+
+
+def pytest_collection_finish() -> None:
+    """Has the garbage collector pass over what lives as long as the tests: it would look through
+    half a million objects whenever a test makes many."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

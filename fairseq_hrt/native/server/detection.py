@@ -1,7 +1,18 @@
 """Detects the language of a text, among the languages of a server's systems."""
 
+import functools
 import threading
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
+
+# Of the one model of a process, which all detectors share.
+_LOCK = threading.Lock()
+
+
+@functools.cache
+def _model() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 class LanguageDetector:
@@ -14,8 +25,6 @@ class LanguageDetector:
 
     def __init__(self, languages: Sequence[str]) -> None:
         self.languages = list(dict.fromkeys(languages))
-        self._identifier: Optional[Any] = None
-        self._lock = threading.Lock()
 
     def detect(self, text: str) -> List[Dict[str, Any]]:
         """The languages that a text may be in, in the form of LibreTranslate's answers:
@@ -27,8 +36,8 @@ class LanguageDetector:
         """
         found = []
         if any(sign.isalpha() for sign in text):
-            with self._lock:
-                ranked = self._model().rank(text)
+            with _LOCK:
+                ranked = _model().rank(text)
             found = [
                 (code, round(100 * float(share), 1))
                 for code, share in ranked
@@ -44,10 +53,3 @@ class LanguageDetector:
         threading.Thread(
             target=self.detect, args=("a",), name="language detection", daemon=True
         ).start()
-
-    def _model(self) -> Any:
-        if self._identifier is None:
-            from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-            self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-        return self._identifier

@@ -1,7 +1,10 @@
 """Bundles of tiny models for the native runtime."""
 
+import functools
+
 from tiny_models import write_bundle
 
+import fairseq_hrt
 from fairseq_hrt.export.runtime_bundle import add_runtime
 
 LINES = [
@@ -32,3 +35,9 @@ def with_runtime(folder, family, weights="float32", shortlist=None, **changes):
             {"beam": "1", "max_len_b": "20", "unkpen": "1000", "dag_keep_repeats": "true"},
         )
     return write_bundle(folder, family, complete=complete, **changes)
+
+
+@functools.cache
+def loaded(folder, engine):
+    """A bundle's model, for all tests that do not change it."""
+    return fairseq_hrt.from_pretrained(folder, device="cpu", engine=engine)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import tiny_models
-from native_bundles import LINES, with_runtime
+from native_bundles import LINES, loaded, with_runtime
 from tiny_models import FAMILIES
 
 import fairseq_hrt
@@ -45,10 +45,7 @@ def shown(found):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_translations_are_those_of_pytorch(bundles, family):
-    native, torch = (
-        fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine)
-        for engine in ("auto", "torch")
-    )
+    native, torch = (loaded(bundles / family, engine) for engine in ("auto", "torch"))
     assert isinstance(native.decoder, NativeDecoder) and isinstance(torch.decoder, TorchDecoder)
     expected, found = (
         torch.translate(LINES, details=True),
@@ -87,10 +84,7 @@ def test_options_of_a_call(bundles):
 
 
 def test_translations_begin_with_forced_words(bundles):
-    native, torch = (
-        fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
-        for engine in ("native", "torch")
-    )
+    native, torch = (loaded(bundles / "autoregressive", engine) for engine in ("native", "torch"))
     word = native.decoder.target.words[5]
     for more in ({}, {"beam": 1}):
         options = {"forced_start": f"{word} <unk>", **more}
@@ -114,7 +108,7 @@ def test_translations_begin_with_forced_words(bundles):
 
 
 def test_what_the_native_engine_does_not_know(bundles, caplog):
-    native = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="native")
+    native = loaded(bundles / "autoregressive", "native")
     for options, message in (
         ({"sampling": True}, "--sampling"),
         ({"task": "translation_hrt"}, "translation_hrt"),
@@ -137,7 +131,7 @@ def test_what_the_native_engine_does_not_know(bundles, caplog):
         native.translate(["a"], batch_size=0)
     # Left open, PyTorch takes over, and logs it once.
     auto = fairseq_hrt.from_pretrained(bundles / "autoregressive")
-    torch = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="torch")
+    torch = loaded(bundles / "autoregressive", "torch")
     jacobi = {"task": "translation_jacobi", "jacobi_window": 3, "jacobi_draft": "ngram"}
     assert [auto.translate(LINES, **jacobi) for _ in range(2)] == [torch.translate(LINES)] * 2
     assert sum("PyTorch takes over" in record.message for record in caplog.records) == 1
@@ -151,10 +145,7 @@ TARGETS = ["A B", "A", " ", "I zzz </s>", "A B C D E", "B"]
 
 
 def test_given_translations_have_the_scores_of_pytorch(bundles):
-    native, torch = (
-        fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
-        for engine in ("native", "torch")
-    )
+    native, torch = (loaded(bundles / "autoregressive", engine) for engine in ("native", "torch"))
     jacobi = {"task": "translation_jacobi"}
     for options in (
         {},
@@ -215,26 +206,20 @@ def test_given_translations_are_prepared_as_their_language_wants(bundles, monkey
 def test_given_translations_of_models_that_write_several_words_at_once(bundles, caplog):
     """PyTorch reads them, and is asked for where it was left open."""
     for family in ("hrt", "bidirectional", "dag"):
-        auto, torch = (
-            fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine)
-            for engine in ("auto", "torch")
-        )
+        auto, torch = (loaded(bundles / family, engine) for engine in ("auto", "torch"))
         assert auto.score(["a b"], ["A"]) == torch.score(["a b"], ["A"])
         assert (
             f"with autoregressive models, and this one is of the family {family}: use --engine torch"
             " (PyTorch takes over)" in caplog.text
         )
         with pytest.raises(UnsupportedOption, match=f"this one is of the family {family}"):
-            fairseq_hrt.from_pretrained(bundles / family, engine="native").score(["a"], ["A"])
+            loaded(bundles / family, "native").score(["a"], ["A"])
 
 
 def test_jacobi_decoding_by_a_call(bundles):
     """Any bundle of a teacher decodes losslessly in parallel; options of that task need the
     task."""
-    native, torch = (
-        fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
-        for engine in ("native", "torch")
-    )
+    native, torch = (loaded(bundles / "autoregressive", engine) for engine in ("native", "torch"))
     expected = native.translate(LINES)
     for options in (
         {"jacobi_mode": "frontier", "jacobi_window": 9},
@@ -307,7 +292,7 @@ def test_bundles_of_earlier_versions_with_modes_of_the_paper(bundles, tmp_path, 
     document["task"] = "translation_jacobi"
     document.setdefault(place, {}).update({"jacobi_mode": "hgj", "jacobi_block_size": "4"})
     (folder / "bundle.json").write_text(json.dumps(document))
-    plain = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="native")
+    plain = loaded(bundles / "autoregressive", "native")
     model = fairseq_hrt.from_pretrained(folder)
     assert isinstance(model.decoder, TorchDecoder)
     assert model.translate(LINES) == plain.translate(LINES)
@@ -321,10 +306,7 @@ def test_bundles_of_earlier_versions_with_modes_of_the_paper(bundles, tmp_path, 
 
 @pytest.mark.parametrize("family", ["autoregressive", "hrt"])
 def test_words_for_unknown_ones(bundles, tmp_path, family):
-    native, torch = (
-        fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine)
-        for engine in ("native", "torch")
-    )
+    native, torch = (loaded(bundles / family, engine) for engine in ("native", "torch"))
     (tmp_path / "lexicon").write_text("zebra Zebra\n")
     lines = ["zebra a zoo", "a zebra b", "", "zoo", " ".join(["zebra"] * 300)]
     # A reward: these models say little else.
@@ -353,7 +335,7 @@ def test_words_for_unknown_ones(bundles, tmp_path, family):
 
 
 def test_where_words_come_from(bundles):
-    native = fairseq_hrt.from_pretrained(bundles / "autoregressive", engine="native")
+    native = loaded(bundles / "autoregressive", "native")
     plain, aligned = (
         native.translate(LINES, details=True, **options) for options in ({}, {"alignments": True})
     )
@@ -375,16 +357,11 @@ def test_where_words_come_from(bundles):
     # A line that was cut: its second piece stands behind the first.
     assert max(aligned[-2].alignment) >= 256
     with pytest.raises(ValueError, match="not aligned"):
-        fairseq_hrt.from_pretrained(bundles / "dag", engine="native").translate(
-            LINES, replace_unk=True
-        )
+        loaded(bundles / "dag", "native").translate(LINES, replace_unk=True)
 
 
 def test_graphs_are_those_of_pytorch(bundles):
-    native, torch = (
-        fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine)
-        for engine in ("native", "torch")
-    )
+    native, torch = (loaded(bundles / "dag", engine) for engine in ("native", "torch"))
     lines = ["a b c d", "", "j", "a b"]
     for documents, others in zip(
         native.graphs(lines, batch_size=2), torch.graphs(lines, batch_size=2)
@@ -410,9 +387,9 @@ def test_graphs_are_those_of_pytorch(bundles):
                     same["tokens"][0]["probability"], abs=1e-4
                 )
     with pytest.raises(ValueError, match="writes no graph"):
-        fairseq_hrt.from_pretrained(bundles / "hrt", engine="native").graphs(["a"])
+        loaded(bundles / "hrt", "native").graphs(["a"])
     with pytest.raises(ValueError, match="no model that writes graphs"):
-        fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch", device="cpu").graphs(["a"])
+        loaded(bundles / "hrt", "torch").graphs(["a"])
 
 
 def test_a_switch_set_to_false_leaves_the_training_its_say(bundles, tmp_path):
@@ -541,7 +518,7 @@ def test_translating_needs_neither_pytorch_nor_fairseq(bundles, tmp_path):
         check=True,
     )
     assert found.stdout == "[]\n"
-    model = fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch")
+    model = loaded(bundles / "hrt", "torch")
     assert (tmp_path / "y").read_text() == "".join(
         text + "\n" for text in model.translate(["a b", "", "c"])
     )
@@ -550,7 +527,9 @@ def test_translating_needs_neither_pytorch_nor_fairseq(bundles, tmp_path):
 def test_the_verb_ends_in_the_middle_of_a_call(bundles, tmp_path):
     """And continues where it was: the blocks that were done stay."""
     generator = random.Random(3)
-    lines = (" ".join(generator.choices("abcdefghij", k=20)) + "\n" for _ in range(2060))
+    # A block that is soon done, and one that is not.
+    lengths = [1] * 1024 + [20] * 500
+    lines = (" ".join(generator.choices("abcdefghij", k=length)) + "\n" for length in lengths)
     (tmp_path / "x").write_text("".join(lines))
     command = [
         sys.executable,
@@ -562,7 +541,8 @@ def test_the_verb_ends_in_the_middle_of_a_call(bundles, tmp_path):
         "--engine",
         "native",
     ]
-    command = [*map(str, command), "--threads", "1", "--set", "beam=8", "--set", "max_len_b=20"]
+    command = [*map(str, command), "--threads", "1", "--set", "beam=8"]
+    command += ["--set", "max_len_a=1", "--set", "max_len_b=1"]
     partial = tmp_path / "parts.partial"
     # On a busy machine the signal may come when all is done: then it is tried again.
     for _ in range(5):

@@ -5,7 +5,7 @@ import re
 import threading
 
 import pytest
-from native_bundles import LINES
+from native_bundles import LINES, loaded
 from tiny_models import SIZES, write_bundle
 
 import fairseq_hrt
@@ -91,7 +91,7 @@ def test_lines_are_cut_where_the_model_ends(tmp_path):
 
 @EITHER
 def test_prepared_lines_are_translated_like_raw_ones(bundles, engine, monkeypatch):
-    model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", engine=engine)
+    model = loaded(bundles / "autoregressive", engine)
     lines = [*LINES, " ".join(["zebra a"] * 300), " \t"]
     options = [{}, {"beam": 2, "nbest": 2}, {"replace_unk": True, "unkpen": -100, "max_len_b": 5}]
     expected = [model.translate(lines, details=True, **chosen) for chosen in options]
@@ -120,7 +120,7 @@ WITH_TERMS = ["a b c d", "c a  b a b", "zebra a", "e f", "", "j", "d c", " ".joi
 def test_terms_get_their_given_translations(bundles, engine):
     """In every family, whether it aligns words or not; lines without terms stay as they are."""
     for family in ("autoregressive", "hrt", "bidirectional", "dag"):
-        model = fairseq_hrt.from_pretrained(bundles / family, device="cpu", engine=engine)
+        model = loaded(bundles / family, engine)
         plain = model.translate(WITH_TERMS, details=True, max_len_b=8)
         found = model.translate(WITH_TERMS, details=True, max_len_b=8, glossary=TERMS)
         for line, before, one in zip(WITH_TERMS, plain, found):
@@ -134,17 +134,17 @@ def test_terms_get_their_given_translations(bundles, engine):
             assert one.tokens == before.tokens
             if not wanted:
                 assert one == before
-        given = fairseq_hrt.from_pretrained(
-            bundles / family, device="cpu", engine=engine, glossary=TERMS
-        )
-        assert given.translate(WITH_TERMS, max_len_b=8) == [one.text for one in found]
         again = model.translate_async(WITH_TERMS, max_len_b=8, glossary=TERMS)
         assert asyncio.run(again) == [one.text for one in found]
+    given = fairseq_hrt.from_pretrained(
+        bundles / family, device="cpu", engine=engine, glossary=TERMS
+    )
+    assert given.translate(WITH_TERMS, max_len_b=8) == [one.text for one in found]
 
 
 @EITHER
 def test_graphs_of_prepared_lines(bundles, engine):
-    model = fairseq_hrt.from_pretrained(bundles / "dag", device="cpu", engine=engine)
+    model = loaded(bundles / "dag", engine)
     prepared = [piece for line in ("a b c", "", "j") for piece in model.prepare(line)]
     assert model.graphs(prepared) == model.graphs(["a b c", "", "j"])
 

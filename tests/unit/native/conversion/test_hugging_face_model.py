@@ -150,13 +150,11 @@ def translations_of_transformers(made, sources, search, start, longest=16):
     return found
 
 
-@pytest.mark.parametrize("kind, wishes, search", [
-    (*kind, search)
-    for number, kind in enumerate(KINDS)
-    for search in ((4, 1), ((1, 1), (4, 0))[number % 2])
+@pytest.mark.parametrize("kind, wishes, searches", [
+    (*kind, ((4, 1), ((1, 1), (4, 0))[number % 2])) for number, kind in enumerate(KINDS)
 ])  # fmt: skip
 def test_translations_and_scores_are_those_of_transformers(
-    hugging_face_folder, tmp_path, kind, wishes, search
+    hugging_face_folder, tmp_path, kind, wishes, searches
 ):
     """Of translations that end by themselves; of the others the words are the same in greedy
     search. Both divide by the number of words with ``</s>`` and the forced first one, whose
@@ -164,10 +162,8 @@ def test_translations_and_scores_are_those_of_transformers(
     made = hugging_face_folder(kind)
     native = dataclasses.replace(wishes, runtime="float32", lines=LINES)
     import_model(made.path, tmp_path / "bundle", native)
-    beam, lenpen = search
-    options = dict(beam=beam, lenpen=lenpen, unkpen=0, max_len_b=15)
     models = [
-        from_pretrained(tmp_path / "bundle", device="cpu", engine=engine, **options)
+        from_pretrained(tmp_path / "bundle", device="cpu", engine=engine, unkpen=0, max_len_b=15)
         for engine in ("torch", "native")
     ]
     numbers = {word: number for number, word in enumerate(made.words)}
@@ -183,71 +179,77 @@ def test_translations_and_scores_are_those_of_transformers(
     sources = [
         [numbers[word] for word in [*models[0].pipeline.words(line), "</s>"]] for line in lines
     ]
-    theirs = translations_of_transformers(made, sources, search, start)
-    for model in models:
-        ended = rated = 0
-        for line, (expected, score), found in zip(
-            lines, theirs, model.translate(lines, details=True)
-        ):
-            words = [numbers[word] for word in found.tokens]
-            if expected[-1] != numbers["</s>"]:
-                # Cut there; here </s> follows.
-                assert beam > 1 or (len(expected) == 15 and words == [*expected, numbers["</s>"]])
-                continue
-            ended += 1
-            assert words == expected
-            assert score is None or found.score == pytest.approx(score, abs=1e-4)
-            (given,) = model.score([line], [found.text])
-            if score is not None and lenpen and given.tokens == found.tokens:
-                rated += 1
-                assert given.score == pytest.approx(score, abs=1e-4)
-        assert ended > (0 if beam == 1 else 10)
-        # Of the others no text is cut into the pieces that it was made of.
-        assert rated > 0 or not (lenpen and beam > 1 and kind in ("marian", "mbart"))
+    for search in searches:
+        theirs = translations_of_transformers(made, sources, search, start)
+        beam, lenpen = search
+        for model in models:
+            ended = rated = 0
+            found = model.translate(lines, details=True, beam=beam, lenpen=lenpen)
+            texts = [one.text for one in found]
+            scored = model.score(lines, texts, beam=beam, lenpen=lenpen)
+            for (expected, score), one, given in zip(theirs, found, scored):
+                words = [numbers[word] for word in one.tokens]
+                if expected[-1] != numbers["</s>"]:
+                    # Cut there; here </s> follows.
+                    assert beam > 1 or words == [*expected, numbers["</s>"]]
+                    assert beam > 1 or len(expected) == 15
+                    continue
+                ended += 1
+                assert words == expected
+                assert score is None or one.score == pytest.approx(score, abs=1e-4)
+                if score is not None and lenpen and given.tokens == one.tokens:
+                    rated += 1
+                    assert given.score == pytest.approx(score, abs=1e-4)
+            assert ended > (0 if beam == 1 else 10)
+            # Of the others no text is cut into the pieces that it was made of.
+            assert rated > 0 or not (lenpen and beam > 1 and kind in ("marian", "mbart"))
 
 
-@pytest.mark.parametrize("search", [(1, 1), (4, 1)])
-def test_a_start_that_training_has_moved(hugging_face_folder, tmp_path, search):
+def test_a_start_that_training_has_moved(hugging_face_folder, tmp_path):
     """Fine-tuning by transformers moves the embedding of ``<pad>``, from which decoders start."""
     made = hugging_face_folder("marian", "marian_tuned", start=0.7)
     import_model(made.path, tmp_path / "bundle", Wishes(runtime="float32", lines=LINES))
     numbers = {word: number for number, word in enumerate(made.words)}
     for engine in ("torch", "native"):
         model = from_pretrained(
-            tmp_path / "bundle", device="cpu", engine=engine, beam=search[0], unkpen=0, max_len_b=15
+            tmp_path / "bundle", device="cpu", engine=engine, unkpen=0, max_len_b=15
         )
         sources = [
             [numbers[word] for word in [*model.pipeline.words(line), "</s>"]] for line in LINES
         ]
-        theirs = translations_of_transformers(made, sources, search, None)
-        ended = 0
-        for (expected, score), found in zip(theirs, model.translate(LINES, details=True)):
-            if expected[-1] == numbers["</s>"]:
-                ended += 1
-                assert [numbers[word] for word in found.tokens] == expected
-                assert score is None or found.score == pytest.approx(score, abs=1e-4)
-        assert ended
+        for search in ((1, 1), (4, 1)):
+            theirs = translations_of_transformers(made, sources, search, None)
+            ended = 0
+            found = model.translate(LINES, details=True, beam=search[0])
+            for (expected, score), one in zip(theirs, found):
+                if expected[-1] == numbers["</s>"]:
+                    ended += 1
+                    assert [numbers[word] for word in one.tokens] == expected
+                    assert score is None or one.score == pytest.approx(score, abs=1e-4)
+            assert ended
 
 
-@pytest.mark.parametrize("lenpen", [0, 1])
 @pytest.mark.parametrize("kind, wishes", KINDS[:2])
-def test_the_end_at_the_longest_length(hugging_face_folder, tmp_path, kind, wishes, lenpen):
+def test_the_end_at_the_longest_length(hugging_face_folder, tmp_path, kind, wishes):
     """There it is forced and counts as certain; here it has its log-probability."""
     end = 0 if kind == "marian" else 2
     limits = dict(min_length=5, max_length=6, forced_eos_token_id=end)
     made = hugging_face_folder(kind, f"{kind}_forced", **limits)
-    import_model(made.path, tmp_path / "bundle", dataclasses.replace(wishes, runtime="float32"))
-    model = from_pretrained(tmp_path / "bundle", engine="native", beam=4, lenpen=lenpen, unkpen=0)
+    native = dataclasses.replace(wishes, runtime="float32", checkpoint=False)
+    import_model(made.path, tmp_path / "bundle", native)
+    model = from_pretrained(tmp_path / "bundle", engine="native", beam=4, unkpen=0)
     numbers = {word: number for number, word in enumerate(made.words)}
     sources = [[numbers[word] for word in [*model.pipeline.words(line), "</s>"]] for line in LINES]
     start = None if kind == "marian" else numbers[model.bundle.target_prefix]
-    theirs = translations_of_transformers(made, sources, (4, lenpen), start, longest=6)
-    for (expected, score), found in zip(theirs, model.translate(LINES, details=True)):
-        assert [numbers[word] for word in found.tokens] == expected and expected[4:] == [end]
-        *parts, last = found.positional_scores
-        assert last < -0.01
-        assert found.score == pytest.approx((sum(parts) + last) / 5**lenpen, abs=1e-4)
-        assert score == pytest.approx(sum(parts) / 5**lenpen, abs=1e-4)
+    for lenpen in (0, 1):
+        theirs = translations_of_transformers(made, sources, (4, lenpen), start, longest=6)
+        translated = model.translate(LINES, details=True, lenpen=lenpen)
+        for (expected, score), found in zip(theirs, translated):
+            assert [numbers[word] for word in found.tokens] == expected and expected[4:] == [end]
+            *parts, last = found.positional_scores
+            assert last < -0.01
+            assert found.score == pytest.approx((sum(parts) + last) / 5**lenpen, abs=1e-4)
+            assert score == pytest.approx(sum(parts) / 5**lenpen, abs=1e-4)
 
 
 @pytest.mark.parametrize("changed", [False, True])

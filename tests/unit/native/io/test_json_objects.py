@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_hrt.native.io.json_objects import json_object
@@ -15,6 +15,7 @@ values = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.text(), values))
 def test_objects_are_read(document):
     assert json_object(json.dumps(document)) == document

@@ -64,10 +64,9 @@ def test_batches_and_threads(runtime, way, weights):
                 engine.decode([rows[n] for n in order], runtime.options(batch_size=size, **options))
             )
             assert found == [alone[n] for n in order]
-    for threads in (2, 4):
-        with runtime.runtime_engine(model, weights=weights, threads=threads) as engine:
-            for _ in range(2):
-                assert plain(engine.decode(rows, runtime.options(**options))) == alone
+    with runtime.runtime_engine(model, weights=weights, threads=3) as engine:
+        for _ in range(2):
+            assert plain(engine.decode(rows, runtime.options(**options))) == alone
 
 
 @pytest.mark.parametrize("weights", ("int8", "float32"))
@@ -252,7 +251,8 @@ def test_windows_are_as_wide_as_was_right_lately(runtime):
     """The first batch of an engine is guessed, as nothing is measured yet: its passes show the
     widths."""
     passes = set()
-    for seed in range(12):
+    # Models that between them reach each rule of the widths.
+    for seed in (0, 1, 3, 6):
         model, rows = (
             runtime.build(symbols=2, seed=seed),
             runtime.sources((3, 9, 14), symbols=2, seed=seed),

@@ -1,9 +1,11 @@
 """Languages of texts, among those that are served."""
 
+import functools
 import threading
 
 import pytest
 
+from fairseq_hrt.native.server import detection
 from fairseq_hrt.native.server.detection import LanguageDetector
 
 
@@ -26,7 +28,7 @@ class Ranking:
 
 
 def test_the_served_ones_by_their_probability(monkeypatch):
-    monkeypatch.setattr(LanguageDetector, "_model", lambda self: Ranking())
+    monkeypatch.setattr(detection, "_model", Ranking)
     found = LanguageDetector(["en", "de", "it", "en"]).detect("whatever")
     # Less than one in a hundred is not worth saying, unless there is nothing else.
     assert found == [{"confidence": 30.2, "language": "de"}, {"confidence": 1.2, "language": "en"}]
@@ -38,13 +40,16 @@ def test_the_served_ones_by_their_probability(monkeypatch):
 
 @pytest.mark.parametrize("text", ["", " 12.5 %", "?!"])
 def test_without_letters_no_model_is_asked(monkeypatch, text):
-    monkeypatch.setattr(LanguageDetector, "_model", lambda self: pytest.fail("asked"))
+    monkeypatch.setattr(detection, "_model", lambda: pytest.fail("asked"))
     assert LanguageDetector(["en", "de"]).detect(text) == [{"confidence": 0.0, "language": "en"}]
 
 
 def test_the_model_is_read_once_and_before_it_is_needed(monkeypatch):
     from py3langid.langid import LanguageIdentifier
 
+    # As in a process that has just begun.
+    unread = functools.cache(detection._model.__wrapped__)
+    monkeypatch.setattr(detection, "_model", unread)
     reads, read = [], threading.Event()
     monkeypatch.setattr(
         LanguageIdentifier,

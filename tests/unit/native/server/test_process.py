@@ -101,18 +101,20 @@ def test_a_worker_that_cannot_start(settings, caplog):
     assert caplog.records[-1].message.startswith("error: ") and "bundle.json" in caplog.text
 
 
-def test_a_worker_without_room_for_its_figures(settings, monkeypatch, caplog):
-    def full(self, content):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(SystemExit) as ended:
-        process.work(settings, None, None)
+def test_a_worker_without_room_for_its_figures(settings, caplog):
+    """It would be killed at every request."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, before[1]))
+    try:
+        with pytest.raises(SystemExit) as ended:
+            process.work(settings, None, None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert ended.value.code == process.CANNOT_START
     (record,) = caplog.records
     assert record.message == (
-        f"error: no room for the figures of a worker in {settings.systems[0][1].parent} (No space"
-        " left on device): set TMPDIR to a folder with 408 kB for each worker"
+        f"error: no room for the figures of a worker in {settings.systems[0][1].parent} (File too"
+        " large): set TMPDIR to a folder with 408 kB for each worker"
     )
 
 

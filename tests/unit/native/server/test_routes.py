@@ -522,7 +522,8 @@ VALUE = (
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture],
 )
 @given(
     fields=st.dictionaries(FIELD, VALUE),

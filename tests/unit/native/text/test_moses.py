@@ -33,6 +33,7 @@ PIECES = [
     "가", "ก", "़", "्", "ß", "É", "\u00a0", "º", "cm", "nº", " „", "“ ", "S. 5", "e.g. ", "'tis ",
     "5,3", ",5", "Ⅷ", "\u2029", "\x00", "\t", "\u200b", "\ue000", "😀", "¿", "[", "]", "}", "\\",
     "'ll ", "''", "&apos;", "&amp;", "&lt;b&gt;", "&#91;", "&bar;", "a-b-c",
+    ",\u00a0", "nº\u00a0", "\u00a0%", "\u00a0ºC", "\u00a0cm", "5\u00a03", "\u00a0:", "a--b", ") :", '."',
 ]  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def compare(language, lines):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_fuzzed_lines(language):
     # sacremoses takes a quarter of a second for a line of Chinese or Japanese.
-    count = 800 if language in ("en", "de", "fr") else 6 if language == "zh" else 60
+    count = 300 if language in ("en", "de", "fr") else 6 if language == "zh" else 60
     compare(language, fuzzed_lines(count, seed=language))
 
 
@@ -144,7 +145,7 @@ def test_many_full_stops(text):
     assert len(Normalizer("de")(text)) >= 60000
 
 
-@pytest.mark.parametrize("signs", ["a5, ", "a5' ", "sA. "])
+@pytest.mark.parametrize("signs", ["a5, ", "a5' ", "sA.' "])
 def test_every_short_text_of_few_signs(english, signs):
     reference, _, tokenize = english
     for text in (
@@ -196,5 +197,5 @@ def test_many_beginnings_of_the_marker_of_full_stops(english):
 def test_runs_of_one_sign(language, signs):
     """A rule that is tried again from each sign would take minutes."""
     rules = rules_of(language)
-    text = signs * (100_000 // len(signs)) + " DOTMULTI x"
+    text = signs * (50_000 // len(signs)) + " DOTMULTI x"
     assert Detokenizer(rules)(Tokenizer(rules)(Normalizer(language)(text))).endswith("x")
