@@ -137,13 +137,12 @@ JACOBI = [
     {"task": "translation_jacobi", **GREEDY, **choice}
     for choice in (
         {}, {"jacobi_window": 1}, {"jacobi_window": 2}, {"jacobi_window": 5, "unkpen": 0},
-        {"jacobi_window": 4, "min_len": 6}, {"jacobi_mode": "pj"}, {"jacobi_mode": "pgj"},
-        {"jacobi_mode": "pgj", "jacobi_block_size": 5},
+        {"jacobi_window": 4, "min_len": 6}, {"jacobi_mode": "pj"}, {"jacobi_mode": "pgj", "jacobi_block_size": 5},
         {"jacobi_mode": "hgj", "jacobi_block_size": 4, "jacobi_prefix_length": 6},
         {"jacobi_mode": "pj", "jacobi_draft": "source"},
         {"jacobi_window": 4, "jacobi_draft": "source"},
         {"jacobi_window": 4, "jacobi_draft": "ngram"}, {"beam": 2},
-        {"jacobi_window": 6, "jacobi_draft": "hrt", "jacobi_draft_path": "@hrt.pt"}, {
+        {
             "jacobi_window": 6, "jacobi_draft": "hrt", "jacobi_draft_path": "@hrt.pt",
             "jacobi_draft_options": "{'hrt_decode_chunk': '3'}",
         },

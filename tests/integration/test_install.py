@@ -1,6 +1,11 @@
 """The package in an environment of its own: normal and editable, and gone after uninstalling."""
 
+import functools
+import importlib.metadata
+import importlib.util
 import os
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +20,7 @@ from native_bundles import with_runtime
 
 from fairseq_hrt.native.bundles.native_bundle import MODEL
 from fairseq_hrt.native.conversion import Wishes, import_model
+from fairseq_hrt.native.runtime import library
 from fairseq_hrt.native.runtime.build import (
     LIBRARY,
     OBJECTS,
@@ -32,22 +38,35 @@ pytestmark = pytest.mark.slow
 __all__ = ["marian_folder", "sentencepiece_model"]
 
 
-def pip(*arguments, **variables) -> None:
-    finished = subprocess.run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        # Unit tests check the instruction sets of other processors, without making code of them.
-        # Bytecode is written for nobody; pip's options with "no" are chosen by a false value.
-        env={**os.environ, "FAIRSEQ_HRT_KERNEL_FOR": "here", "PIP_NO_COMPILE": "0", **variables},
+def finished(*words, **given) -> "subprocess.CompletedProcess[str]":
+    # Unit tests check the instruction sets of other processors, without making code of them.
+    # Bytecode is written for nobody; pip's options with "no" are chosen by a false value.
+    variables = {"FAIRSEQ_HRT_KERNEL_FOR": "here", "PIP_NO_COMPILE": "0"}
+    done = subprocess.run(
+        [*map(str, words)], env={**os.environ, **variables}, capture_output=True, text=True, **given
     )
-    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
 
 
-def built_wheel(sources, place, **variables) -> Path:
-    """The wheel of sources, in the folder ``place``."""
-    pip(
-        "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", place, sources, **variables
+def install(python, *arguments) -> None:
+    """With this environment's pip, as ``pip --python`` starts it, and nothing from elsewhere."""
+    runner = Path(importlib.util.find_spec("pip").origin).with_name("__pip-runner__.py")
+    local = ["--disable-pip-version-check", "install", "--no-index", "--no-build-isolation"]
+    finished(python, runner, *local, *arguments)
+
+
+def uninstall(python, name) -> None:
+    runner = Path(importlib.util.find_spec("pip").origin).with_name("__pip-runner__.py")
+    finished(python, runner, "--disable-pip-version-check", "uninstall", "--yes", name)
+
+
+def built(sources, place, *kinds) -> Path:
+    """The wheel of sources in the folder ``place``, by what pip asks of setuptools; ``kinds``:
+    sdist, too."""
+    calls = "".join(f"build_meta.build_{kind}({str(place)!r});" for kind in ("wheel", *kinds))
+    finished(
+        sys.executable, "-c", f"from setuptools import build_meta; {calls}", cwd=sources
     )  # fmt: skip
     (wheel,) = place.glob("*.whl")
     return wheel
@@ -61,8 +80,6 @@ def _only_what_is_installed(monkeypatch) -> None:
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory) -> Path:
     """A copy of what is built: building leaves files behind."""
-    import shutil
-
     folder = tmp_path_factory.mktemp("sources")
     ignore = shutil.ignore_patterns("__pycache__", LIBRARY, REPORT)
     shutil.copytree(ROOT / "fairseq_hrt", folder / "fairseq_hrt", ignore=ignore)
@@ -80,8 +97,16 @@ def sources(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(sources, tmp_path_factory) -> Path:
-    return built_wheel(sources, tmp_path_factory.mktemp("wheel"))
+def distributions(sources, tmp_path_factory) -> Path:
+    """A folder with the wheel and the sources as a file."""
+    folder = tmp_path_factory.mktemp("distributions")
+    built(sources, folder, "sdist")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(distributions) -> Path:
+    return next(distributions.glob("*.whl"))
 
 
 @pytest.fixture
@@ -96,71 +121,77 @@ def environment(tmp_path) -> Path:
 
 
 def site_packages(python: Path) -> Path:
-    output = subprocess.check_output(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
+    program = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return Path(finished(python, "-I", "-c", program).stdout.strip())
+
+
+def assert_gone(python: Path, cwd: Path) -> None:
+    """An interpreter starts in silence, has neither the package nor what waits for fairseq."""
+    assert not (site_packages(python) / STARTUP).exists()
+    program = (
+        "import sys; print([f for f in sys.meta_path if 'Repair' in str(f)]); import fairseq_hrt"
     )
-    return Path(output.strip())
+    end = subprocess.run([python, "-c", program], cwd=cwd, capture_output=True, text=True)
+    assert end.stdout == "[]\n" and end.stderr.startswith("Traceback")
+    assert "No module named 'fairseq_hrt'" in end.stderr.splitlines()[-1]
 
 
-def imports(name: str, python: Path, cwd: Path) -> str:
-    """'' if a package can be imported by this interpreter, its last line of complaint if not."""
-    finished = subprocess.run(
-        [python, "-c", f"import {name}"], cwd=cwd, capture_output=True, text=True
-    )
-    return "" if finished.returncode == 0 else finished.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize("editable", [False, True], ids=["normal", "editable"])
-def test_install_and_uninstall(sources, wheel, environment, tmp_path, editable):
-    install = ["--python", environment, "install", "--no-deps", "--no-build-isolation"]
+def test_install_and_uninstall(wheel, environment, tmp_path):
     # The wheel is what pip would build of the sources.
-    pip(*install, *(["--editable", sources] if editable else [wheel]))
+    install(environment, "--no-deps", wheel)
     assert (site_packages(environment) / STARTUP).is_file()
     # The startup line alone lets fairseq be imported: before anything of this package is.
     program = "import fairseq, runpy; runpy.run_module('fairseq_hrt', run_name='__main__')"
-    doctor = subprocess.run(
-        [environment, "-c", program], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert doctor.returncode == 0, doctor.stdout + doctor.stderr
-    where = sources if editable else site_packages(environment)
-    assert str(where / "fairseq_hrt") in doctor.stdout
-    kernel = where / "fairseq_hrt" / "native" / "runtime" / LIBRARY
+    doctor = finished(environment, "-c", program, cwd=tmp_path).stdout
+    kernel = site_packages(environment) / "fairseq_hrt" / "native" / "runtime" / LIBRARY
+    assert str(kernel.parents[2]) in doctor
     assert kernel.is_file() == (compiler() is not None)
-    assert f"kernel         {kernel}" in doctor.stdout or compiler() is None
-
-    pip("--python", environment, "uninstall", "--yes", "fairseq_hrt")
-    assert editable or not kernel.parent.exists()
-    assert not (site_packages(environment) / STARTUP).exists()
-    assert "No module named" in imports("fairseq_hrt", environment, tmp_path)
-    if not editable and sys.version_info >= (3, 11):
-        assert "mutable default" in imports("fairseq", environment, tmp_path)
-    silent = subprocess.run([environment, "-c", "pass"], capture_output=True, text=True)
-    assert silent.stdout + silent.stderr == ""
+    assert f"kernel         {kernel}" in doctor or compiler() is None
+    uninstall(environment, "fairseq_hrt")
+    assert not kernel.parent.exists()
+    assert_gone(environment, tmp_path)
 
 
-def test_without_a_compiler(sources, environment, tmp_path):
-    """Everything but the runtime is installed; what an earlier build with a compiler left behind is
-    not."""
+def test_editable_install_and_uninstall(sources, environment, tmp_path):
+    """Whatever is called fairseq wakes the startup line, which finds the tree."""
+    kernel = sources / "fairseq_hrt" / "native" / "runtime" / LIBRARY
+    kernel.unlink(missing_ok=True)
+    install(environment, "--no-deps", "--editable", sources)
+    assert kernel.is_file() == (compiler() is not None)
+    (tmp_path / "fairseq.py").touch()
+    program = (
+        "import fairseq, importlib.util, sys; print(sys.modules['fairseq_hrt.compat'].__file__,"
+        " importlib.util.find_spec('fairseq_hrt').origin)"
+    )
+    found = finished(environment, "-c", program, cwd=tmp_path).stdout.split()
+    package = sources / "fairseq_hrt"
+    assert found == [str(package / "compat" / "__init__.py"), str(package / "__init__.py")]
+    uninstall(environment, "fairseq_hrt")
+    assert kernel.is_file() == (compiler() is not None)
+    assert_gone(environment, tmp_path)
+
+
+def test_without_a_compiler(sources, tmp_path, monkeypatch):
+    """The wheel holds everything but the runtime; what an earlier build with a compiler left behind
+    is not in it."""
     stale = sources / "fairseq_hrt" / "native" / "runtime" / LIBRARY
     stale.write_bytes(b"of an earlier build")
-    wheel = built_wheel(sources, tmp_path, CC="/no/such/compiler")
+    monkeypatch.setenv("CC", "/no/such/compiler")
+    wheel = built(sources, tmp_path)
     stale.unlink()
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert not any(LIBRARY in name for name in archive.namelist())
-    pip("--python", environment, "install", "--no-deps", wheel)
-    doctor = subprocess.run(
-        [environment, "-m", "fairseq_hrt"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert doctor.returncode == 0, doctor.stdout + doctor.stderr
-    assert (
-        "no C compiler was found when the package was installed; fix: install gcc or clang"
-        in doctor.stdout
-    )
+        archive.extractall(tmp_path)
+    place = tmp_path / "fairseq_hrt" / "native" / "runtime"
+    installed = functools.partial(library.open_library, place, place / "kernel")
+    monkeypatch.setattr(library, "load_library", installed)
+    told = "no C compiler was found when the package was installed; fix: install gcc or clang"
+    assert told in "".join(library.describe())
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
-def test_sources_and_wheels_hold_the_kernel(sources, wheel, tmp_path):
+def test_sources_and_wheels_hold_the_kernel(sources, wheel, distributions):
     assert wheel.name.endswith(f"-py3-none-{platform_tag(target(compiler()))}.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -177,16 +208,20 @@ def test_sources_and_wheels_hold_the_kernel(sources, wheel, tmp_path):
         metadata.splitlines()
     )
     assert not [name for name in names if name.endswith((".c", ".h"))]
-    subprocess.run(
-        [sys.executable, "setup.py", "-q", "sdist", "--dist-dir", str(tmp_path)],
-        cwd=sources,
-        check=True,
-    )
-    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+    with tarfile.open(next(distributions.glob("*.tar.gz"))) as archive:
         held = {Path(name).name for name in archive.getnames()}
     assert {
         path.name for path in (sources / "fairseq_hrt" / "native" / "runtime" / "kernel").iterdir()
     } <= held
+
+
+def bring(name, packages):
+    """Installs what is in this environment, as it is: pip finds it there."""
+    for file in importlib.metadata.files(name):
+        if ".." not in file.parts and file.locate().is_file():
+            place = packages / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file.locate(), place)
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
@@ -196,12 +231,15 @@ def test_an_installation_that_only_translates(sources, tmp_path, marian_folder):
     folder = tmp_path / "environment"
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
-    wheel = built_wheel(sources / "examples" / "translate_only", tmp_path)
-    pip("--python", python, "install", wheel)
     packages = site_packages(python)
-    installed = {path.name.partition("-")[0] for path in packages.glob("*.dist-info")}
-    assert installed == {"fairseq_hrt_translate", "numpy", "safetensors"}
-    assert not (packages / STARTUP).exists()
+    wheel = built(sources / "examples" / "translate_only", tmp_path)
+    for name in ("numpy", "safetensors"):
+        bring(name, packages)
+    install(python, wheel)
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(next(name for name in archive.namelist() if "METADATA" in name))
+    needed = re.findall(r"^Requires-Dist: (\w+)[^;\n]*$", metadata.decode(), re.M)
+    assert needed == ["numpy", "safetensors"] and not (packages / STARTUP).exists()
     assert (
         sum(
             path.stat().st_size
@@ -238,7 +276,9 @@ def test_an_installation_that_only_translates(sources, tmp_path, marian_folder):
             and message in refused.stderr
         )
 
-    pip("--python", python, "install", f"{wheel}[import]")
+    for name in ("PyYAML", "sentencepiece"):
+        bring(name, packages)
+    install(python, f"{wheel}[import]")
     imported = command("import", source, "--output", "imported")
     assert imported.returncode == 0 and "the native engine's model alone" in imported.stdout, (
         imported.stderr

@@ -206,7 +206,7 @@ def test_what_the_shell_hands_over(forks, tmp_path):
             2,
             "the standard output: No space left on device",
         ),
-        f"{sys.executable} -m fairseq_hrt --user-dir > {full}": (
+        f"{fork} --user-dir > {full}": (
             2,
             "the standard output: No space left on device",
         ),

@@ -2,8 +2,6 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -67,7 +65,7 @@ def test_the_cheapest_student_is_named_where_students_are_chosen(page):
     assert re.search(r"(try|with) (a Transformer with )?\[?two decoder layers", text)
 
 
-def test_settings_at_the_papers_size_are_those_of_the_recipes():
+def test_settings_at_the_papers_size_are_those_of_the_recipes(command):
     """Each row has the same tokens an update on any number of GPUs; every option exists."""
     page = (ROOT / "docs" / "guides" / "papers_size.md").read_text(encoding="utf-8")
     rows = re.findall(
@@ -89,7 +87,6 @@ def test_settings_at_the_papers_size_are_those_of_the_recipes():
             assert int(own[3]) == often
             assert int(own[2] or re.search(r"--max-tokens (\d+)", recipe)[1]) == batch
     shown = set(re.findall(r"`(--[a-z0-9-]+)", page)) - {"--batch-split-by-src"}
-    words = [sys.executable, "-c", "from fairseq_cli.train import cli_main; cli_main()", "--help"]
-    chosen = ["--user-dir", str(ROOT / "fairseq_hrt"), "--task", "translation_dag"]
-    found = subprocess.run([*words, *chosen], capture_output=True, text=True, check=True).stdout
+    chosen = ["--user-dir", ROOT / "fairseq_hrt", "--task", "translation_dag"]
+    found = command("fairseq-train", "--help", *chosen).stdout
     assert {"--dag-batch-vertices", "--update-freq"} <= shown <= set(re.findall(r"--[\w-]+", found))

@@ -5,6 +5,7 @@ import io
 import itertools
 import logging
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from fairseq.data import Dictionary, indexed_dataset
@@ -12,6 +13,7 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from subword_nmt import apply_bpe, learn_bpe
 
 from fairseq_hrt.export.preparation import find_recipe, require_translations
+from fairseq_hrt.native.text.moses_rules import MosesRules
 from fairseq_hrt.native.text.pipeline import TextPipeline
 
 OWNERS = ("The man's", "A well-known doctor's", "My friend's", "Mr. Smith's")
@@ -117,6 +119,10 @@ def test_variants_of_moses_are_recognised_and_prepare_text_as_it_was(
 def test_languages_without_spaces(tmp_path, language, package, name, text, load_example):
     if package:
         pytest.importorskip(package)
+    # Of these languages' rules only the characters are read, not the expressions of sacremoses,
+    # which take seconds to compile.
+    with mock.patch("sacremoses.tokenize.re", SimpleNamespace(compile=lambda pattern: pattern)):
+        MosesRules.from_sacremoses(language, "en")
     tokenize = load_example("common/tokenize_text.py").tokenize
     texts = {language: [text[number:] for number in range(6)], "en": ENGLISH[:6]}
     prepare = {one: lambda line, one=one: next(tokenize(iter([line]), one, name)) for one in texts}

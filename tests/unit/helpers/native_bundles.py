@@ -21,10 +21,18 @@ LINES = [
 ]
 
 
-def with_runtime(folder, family, weights="float32", shortlist=None, **changes):
+def with_runtime(
+    folder, family, weights="float32", shortlist=None, compared=tuple(LINES[:5]), **changes
+):
+    """``compared``: lines; None: as many random ones as a user's bundle is compared with."""
+
     def complete(bundle):
         add_runtime(
-            bundle, weights, data=folder.with_name(folder.name + "_data"), shortlist=shortlist
+            bundle,
+            weights,
+            data=folder.with_name(folder.name + "_data"),
+            lines=compared,
+            shortlist=shortlist,
         )
 
     if family == "dag":

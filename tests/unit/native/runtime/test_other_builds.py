@@ -89,7 +89,7 @@ def test_decoding_under_sanitizers(runtime, files, tmp_path, sanitized, sanitize
                    "TSAN_OPTIONS": "exitcode=66", "OMP_NUM_THREADS": "1",
                    "OPENBLAS_NUM_THREADS": "1"}  # fmt: skip
     # One thread alone has nobody to race with.
-    mutations, teams = ("25", "1,3") if "address" in sanitizers else ("0", "3")
+    mutations, teams = ("15", "1,3") if "address" in sanitizers else ("0", "3")
     if sanitizers == "thread":
         # Its products are large enough for several threads.
         sizes = dict(
