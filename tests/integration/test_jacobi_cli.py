@@ -32,9 +32,7 @@ def expected(command, toy_data, teacher):
         ("--jacobi-draft ngram --jacobi-window 5 --print-step --retain-iter-history", False),
     ],
 )
-def test_the_tokens_of_stock_greedy_decoding(
-    command, toy_data, teacher, expected, options, native
-):
+def test_the_tokens_of_stock_greedy_decoding(command, toy_data, teacher, expected, options, native):
     """With either engine; PyTorch's reports what it took. All modes are compared where no command
     is started."""
     decode = [

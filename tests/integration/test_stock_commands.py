@@ -210,9 +210,7 @@ def texts(tmp_path):
 def test_scores_of_sacrebleu(texts, command):
     expected = sacrebleu.corpus_bleu(texts.hypotheses, [texts.references]).format()
     # What is looked up before fairseq is imported is repaired as well: tests of its start.
-    assert (
-        command("fairseq-score", *texts.files, "--sacrebleu").stdout.splitlines()[-1] == expected
-    )
+    assert command("fairseq-score", *texts.files, "--sacrebleu").stdout.splitlines()[-1] == expected
     stdin = "".join(f"{line}\n" for line in texts.hypotheses)
     assert (
         command("fairseq-score", *texts.files[2:], "--sacrebleu", stdin=stdin).stdout.splitlines()[

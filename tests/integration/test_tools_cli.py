@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from command_line import OPTIMIZER, SIZES
-from tiny_models import write_checkpoint
 
 import fairseq_hrt.cli.main
 
@@ -42,9 +41,15 @@ def models(command, toy_data, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def graphs(toy_data, tmp_path_factory):
-    """A dag_transformer with random weights."""
-    return write_checkpoint(tmp_path_factory.mktemp("dag") / "model.pt", toy_data, "dag")
+def graphs(command, toy_data, tmp_path_factory):
+    """A dag_transformer."""
+    folder = tmp_path_factory.mktemp("dag")
+    command(
+        "fairseq-train", toy_data, "--user-dir", "fairseq_hrt", "--task", "translation_dag",
+        "--arch", "dag_transformer", "--criterion", "dag_nll_loss", *SIZES, *OPTIMIZER,
+        "--dag-upsample-scale", "3", "--max-update", "6", "--save-dir", folder,
+    )  # fmt: skip
+    return folder / "checkpoint_last.pt"
 
 
 def test_the_graph_of_a_sentence(command, refusal, toy_data, graphs, teacher, tmp_path):
