@@ -132,7 +132,7 @@ def in_bfloat16(toy_data, command, tmp_path_factory):
 
 
 def test_a_checkpoint_of_bfloat16_is_one_of_float32(in_bfloat16, toy_data, command):
-    """A training goes on with it below."""
+    """A training continues from it below."""
     folder, log = in_bfloat16
     assert "matrix products in bfloat16" in log and "Warning" not in log
     state = load_checkpoint_to_cpu(str(folder / "checkpoint_last.pt"))
@@ -238,7 +238,7 @@ def test_scores_of_sentences(texts, command):
     ]
 
 
-def test_torchrun_goes_on_with_a_training_on_two_workers(
+def test_torchrun_continues_a_training_on_two_workers(
     in_bfloat16, toy_data, command, forks, tmp_path
 ):
     """Without a word of backends; the optimizer's state travels to the second worker through
