@@ -31,6 +31,8 @@ OPTIONS = {
     "jacobi": "jacobi_window=3,beam=1",
     "autoregressive": "beam=2",
 }
+# By either engine; the others tune.
+DISTILLED = ("autoregressive", "bidirectional", "dag")
 SAID = ("NaN", "is a number", "above 0")
 
 
@@ -80,7 +82,8 @@ def assert_refused(result):
     assert errors == said[-1:] and any(word in errors[0] for word in SAID), said
 
 
-# Each family with two places and with each value; each place with each value.
+# Each family with two places and with each value; each place with each value. What is found by
+# loading is found by one verb.
 @pytest.mark.parametrize("family, place, value", [
     (family, PLACES[(row + column) % len(PLACES)], value)
     for row, family in enumerate([*FAMILIES, "fairseq's own"])
@@ -98,6 +101,8 @@ def test_bundles(bundles, run, tmp_path, family, place, value):
     status, said = run("translate", bundle, "--engine", "torch")
     assert_refused((status, said))
     assert len(said) == 1
+    if math.isnan(value):
+        return
     if family in bundles:
         assert_refused(run("trace", bundle, "--text", "a b"))
     if family == "dag":
@@ -109,7 +114,8 @@ def test_bundles(bundles, run, tmp_path, family, place, value):
             fairseq_hrt.from_pretrained(bundle, engine="torch").score(["a b"], ["A"])
 
 
-# What is found while it decodes by every verb, what is found by loading by one of them.
+# What is found while it decodes by two verbs, each of them with either engine; what is found by
+# loading by one.
 @pytest.mark.parametrize("family, value, engine", [
     (family, value, ("fairseq", "runtime")[(row + column) % 2])
     for row, family in enumerate(FAMILIES)
@@ -138,12 +144,13 @@ def test_checkpoints(toy_data, run, tmp_path, family, value, engine):
                 tmp_path / "b",
             )
         )
-        if math.isinf(value):
+        if math.isinf(value) and family in DISTILLED:
             assert_refused(
                 run("distill", *data, "--gen-subset", "valid", "--out", tmp_path / "distilled")
             )
+        elif math.isinf(value):
             assert_refused(run("tune", *data, "--grid", "lenpen=0.5,1"))
-    if engine == "fairseq" and math.isnan(value):
+    if family == "jacobi" and math.isnan(value):
         assert_refused(run("average", "--inputs", path, path, "--output", tmp_path / "averaged.pt"))
         assert_refused(
             run(

@@ -114,7 +114,6 @@ def test_positions_for_no_pair_are_refused(command, toy_data, tmp_path):
         ("--beam 4 --ctc-lm-path no.arpa", "--ctc-lm-path needs the package kenlm"),
         ("--beam 1 --ctc-lm-path no.arpa", "has an effect only with --beam 2 or more"),
         ("--beam 1 --min-len 3", "--min-len 3 needs a search that compares lengths"),
-        ("--beam 2 --no-repeat-ngram-size 2", "--no-repeat-ngram-size 2 has no effect"),
         ("--beam 1 --prefix-size 1", "--prefix-size"),
         ("--beam 1 --task translation", "fairseq's own search cannot decode a ctc_transformer"),
     ],

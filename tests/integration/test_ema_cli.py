@@ -1,4 +1,5 @@
-"""``--store-ema`` with every family of models: trained, resumed, and its averages decoded."""
+"""``--store-ema`` with every family of models: trained, resumed, and the averages of one
+decoded."""
 
 import pytest
 import torch
@@ -38,6 +39,8 @@ def test_train_resume_and_decode(command, toy_data, tmp_path, family):
             torch.testing.assert_close(value, (before[name] + trained[name]) / 2, msg=name)
         elif not value.is_floating_point():
             assert value.equal(trained[name]), name
+    if family != "dag":
+        return
     torch.save(state, tmp_path / "averages.pt")
     output = command(
         "fairseq-generate", toy_data, "--user-dir", "fairseq_hrt", "--task",

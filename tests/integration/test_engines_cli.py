@@ -60,9 +60,8 @@ def assert_equal(first, second):
 
 
 @pytest.mark.parametrize("family, options", [
-    ("hrt", "--beam 4 --nbest 2"),
+    ("hrt", "--beam 4 --nbest 2 --print-step"),
     ("dag", "--dag-decode-strategy joint-viterbi"),
-    ("ctc", "--beam 1 --print-step"),
     ("ctc", "--beam 4 --nbest 2 --lenpen 0.6"),
     ("autoregressive", "--beam 3 --print-alignment hard"),
 ])  # fmt: skip
@@ -102,7 +101,7 @@ def test_validation_finds_the_same(command, toy_data):
     found = {}
     options = (
         "--user-dir fairseq_hrt --task translation_hrt --arch hrt_transformer --hrt-chunk-sizes 2 "
-        "--criterion hrt_loss --max-update 6 --no-save --validate-interval-updates 3 --eval-bleu "
+        "--criterion hrt_loss --max-update 4 --no-save --validate-interval-updates 2 --eval-bleu "
         "--eval-bleu-print-samples"
     ).split() + ["--eval-bleu-args", '{"beam": 2, "max_len_b": 12}', *SIZES, *VALIDATED]
     for engine in ("native", "torch"):

@@ -24,18 +24,17 @@ def expected(command, toy_data, teacher):
 
 
 @pytest.mark.parametrize(
-    "options",
+    "options, native",
     [
-        "",
-        "--jacobi-window 4 --batch-size 1",
-        "--jacobi-mode pj --batch-size 3",
-        "--jacobi-mode pgj --jacobi-block-size 5",
-        "--jacobi-mode hgj --jacobi-prefix-length 6",
-        "--jacobi-draft ngram --jacobi-window 5 --print-step --retain-iter-history",
+        ("", True),
+        ("--jacobi-window 4 --batch-size 1", False),
+        ("--jacobi-mode hgj --jacobi-prefix-length 6", False),
+        ("--jacobi-draft ngram --jacobi-window 5 --print-step --retain-iter-history", False),
     ],
 )
-def test_the_tokens_of_stock_greedy_decoding(command, toy_data, teacher, expected, options):
-    """With either engine; PyTorch's reports what it took."""
+def test_the_tokens_of_stock_greedy_decoding(command, toy_data, teacher, expected, options, native):
+    """With either engine; PyTorch's reports what it took. All modes are compared where no command
+    is started."""
     decode = [
         "fairseq-generate",
         toy_data,
@@ -46,17 +45,15 @@ def test_the_tokens_of_stock_greedy_decoding(command, toy_data, teacher, expecte
         "7",
         *options.split(),
     ]
-    # The native engine has the frontier alone.
-    if not any(other in options for other in ("--jacobi-mode", "ngram")):
-        assert texts(command(*decode)) == expected
-    output = command(*decode, "--engine", "torch")
-    assert texts(output) == expected
-    report = re.search(
-        r"jacobi \w+: 20 sentences, (\d+) tokens in (\d+) passes", output.stdout + output.stderr
-    )
+    output = command(*decode, *([] if native else ["--engine", "torch"]))
+    said = output.stdout + output.stderr
+    assert texts(output) == expected and native == ("with the native engine" in said)
+    if native:
+        return
+    report = re.search(r"jacobi \w+: 20 sentences, (\d+) tokens in (\d+) passes", said)
     assert report and int(report[2]) <= int(report[1])
     for field in ("tokens pushed", "GFLOP", "tokens proved by a pass"):
-        assert field in output.stdout + output.stderr
+        assert field in said
 
 
 @pytest.fixture(params=["hrt", "bidirectional", "dag"])
@@ -65,7 +62,15 @@ def draft(request, student_of):
     return request.param, student_of(request.param)
 
 
+# A student's own options, and some that are refused.
+DRAFT_OPTIONS = {
+    "hrt": ("{'hrt_decode_chunk': '1'}", "{", "is not a Python dictionary"),
+    "dag": ("{'dag_decode_strategy': 'greedy'}", "{'no_such': 1}", "has no option no_such"),
+}
+
+
 def test_drafts_of_another_model(command, toy_data, teacher, expected, draft):
+    """With options of that model, too."""
     family, path = draft
     arguments = [
         *DECODE,
@@ -78,29 +83,17 @@ def test_drafts_of_another_model(command, toy_data, teacher, expected, draft):
         "--jacobi-window",
         "6",
     ]
-    output = command("fairseq-generate", toy_data, *arguments, "--batch-size", "7")
+    chosen, wrong, message = DRAFT_OPTIONS.get(family, (None, None, None))
+    more = ["--jacobi-draft-options", chosen] if chosen else []
+    output = command("fairseq-generate", toy_data, *arguments, *more, "--batch-size", "7")
     assert texts(output) == expected and "for drafts" in output.stdout + output.stderr
-    wrong = "dag" if family == "hrt" else "hrt"
-    arguments[arguments.index("--jacobi-draft") + 1] = wrong
+    if wrong:
+        options = [*arguments, "--jacobi-draft-options", wrong]
+        assert message in refused(command, "fairseq-generate", toy_data, *options)
+        return
+    arguments[arguments.index("--jacobi-draft") + 1] = "hrt"
     message = refused(command, "fairseq-generate", toy_data, *arguments)
-    assert f"--jacobi-draft {wrong}" in message and f"translation_{family}" in message
-
-
-@pytest.mark.parametrize(
-    "family, options",
-    [("hrt", "{'hrt_decode_chunk': '1'}"), ("dag", "{'dag_decode_strategy': 'greedy'}")],
-)
-def test_options_of_the_draft(command, toy_data, teacher, expected, student_of, family, options):
-    arguments = [
-        *DECODE, "--path", teacher, "--jacobi-draft", family, "--jacobi-draft-path",
-        student_of(family), "--jacobi-window", "3", "--jacobi-draft-options",
-    ]  # fmt: skip
-    assert texts(command("fairseq-generate", toy_data, *arguments, options)) == expected
-    wrong, message = {
-        "hrt": ("{", "is not a Python dictionary"),
-        "dag": ("{'no_such': 1}", "has no option no_such"),
-    }[family]
-    assert message in refused(command, "fairseq-generate", toy_data, *arguments, wrong)
+    assert "--jacobi-draft hrt" in message and f"translation_{family}" in message
 
 
 def test_checkpoints_of_other_families(command, toy_data, draft):
@@ -129,12 +122,11 @@ def test_interactive_keeps_every_line(command, toy_data, teacher):
     assert "Traceback" not in output.stderr
 
 
+# Whatever else is refused is so where no command is started.
 @pytest.mark.parametrize(
     "options, message",
     [
-        ("--beam 4", "--beam 4: parallel decoding is exact for greedy search only"),
         ("--sampling", "--sampling: not supported"),
-        ("--jacobi-draft hrt", "--jacobi-draft hrt needs --jacobi-draft-path"),
         (
             "--jacobi-draft-path x.pt",
             (
@@ -142,12 +134,6 @@ def test_interactive_keeps_every_line(command, toy_data, teacher):
                 " bidirectional or dag"
             ),
         ),
-        ("--jacobi-draft source", "one dictionary for both sides"),
-        (
-            "--jacobi-mode pgj --jacobi-draft ngram",
-            "has an effect only with --jacobi-mode frontier",
-        ),
-        ("--jacobi-window 0", "--jacobi-window 0: give a number from 1"),
     ],
 )
 def test_what_is_refused(command, toy_data, teacher, options, message):
@@ -156,26 +142,32 @@ def test_what_is_refused(command, toy_data, teacher, options, message):
     )
 
 
-def test_greedy_search_is_the_default_and_a_given_beam_is_refused(command, toy_data, teacher):
+def test_greedy_search_is_the_default_and_a_given_beam_is_refused(
+    command, toy_data, teacher, expected
+):
     """fairseq's own default is 5."""
     arguments = [option for option in DECODE if option not in ("--beam", "1")]
     base = ("fairseq-generate", toy_data, *arguments, "--path", teacher)
-    assert texts(command(*base)) == texts(command(*base, "--beam", "1"))
+    assert texts(command(*base)) == expected
     assert "give --beam 1" in refused(command, *base, "--beam", "5")
 
 
 @pytest.mark.parametrize(
-    "options",
+    "options, beam, task",
     [
-        ("--encoder-langtok", "src", "--decoder-langtok"),
+        (("--encoder-langtok", "src", "--decoder-langtok"), "4", "translation_autoregressive"),
         (
-            "--encoder-langtok", "tgt", "--decoder-langtok", "--lang-tok-style", "mbart",
-            "--lang-tok-replacing-bos-eos",
+            (
+                "--encoder-langtok", "tgt", "--decoder-langtok", "--lang-tok-style", "mbart",
+                "--lang-tok-replacing-bos-eos",
+            ),
+            "1",
+            "translation_jacobi",
         ),
     ],
 )  # fmt: skip
-def test_models_of_several_languages(command, toy_data, tmp_path, options):
-    """As fairseq's own task decodes them, greedily and with a beam, files and lines."""
+def test_models_of_several_languages(command, toy_data, tmp_path, options, beam, task):
+    """As fairseq's own task decodes them, greedily or with a beam, files and lines."""
     several = ("--task", "translation_multi_simple_epoch", "--langs", "de,en,fr",
                "--lang-pairs", "de-en", *options)  # fmt: skip
     command(
@@ -187,16 +179,17 @@ def test_models_of_several_languages(command, toy_data, tmp_path, options):
         toy_data, "--path", path, "--max-len-b", "12", "--cpu", "-s", "de", "-t", "en",
     )  # fmt: skip
     plugin = ("--user-dir", "fairseq_hrt")
-    for beam, task in (("1", "translation_jacobi"), ("4", "translation_autoregressive")):
-        stock = command("fairseq-generate", *shared, *several, "--beam", beam).stdout
-        ours = command("fairseq-generate", *shared, *plugin, "--task", task, "--beam", beam).stdout
-        assert lines(ours, "S") == lines(stock, "S")
-        assert hypotheses(ours) == hypotheses(stock)
+    stock = command("fairseq-generate", *shared, *several, "--beam", beam).stdout
+    ours = command("fairseq-generate", *shared, *plugin, "--task", task, "--beam", beam).stdout
+    assert lines(ours, "S") == lines(stock, "S")
+    assert hypotheses(ours) == hypotheses(stock)
+    own = (*plugin, "--task", "translation_jacobi")
     given = dict(stdin="a b c\nj\n")
     stock = command("fairseq-interactive", *shared, *several, "--beam", "1", **given).stdout
-    own = (*plugin, "--task", "translation_jacobi")
     ours = command("fairseq-interactive", *shared, *own, **given).stdout
     assert hypotheses(ours) == hypotheses(stock)
+    if beam == "1":
+        return
     for more, message in (
         (("--prefix-size", "1"), "--prefix-size 1: the translations of this model begin with"),
         (("--score-reference",), "--score-reference: the references of this model begin with"),

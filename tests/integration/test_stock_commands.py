@@ -40,11 +40,9 @@ def trained(toy_data, command, tmp_path_factory):
     return folder, finished.stdout + finished.stderr
 
 
-# the other commands do their work below
-@pytest.mark.parametrize("name", ["eval-lm", "hydra-train"])
-def test_help(command, name):
-    finished = command(f"fairseq-{name}", "--help")
-    assert "usage" in finished.stdout or "powered by hydra" in finished.stdout.lower()
+# the other commands do their work, here and in tests of their own
+def test_help(command):
+    assert "usage" in command("fairseq-eval-lm", "--help").stdout
 
 
 def test_training_shows_no_warning_and_counts_parameters_once(trained):
@@ -133,7 +131,8 @@ def in_bfloat16(toy_data, command, tmp_path_factory):
     return folder, finished.stdout + finished.stderr
 
 
-def test_a_checkpoint_of_bfloat16_is_one_of_float32(in_bfloat16, toy_data, command, tmp_path):
+def test_a_checkpoint_of_bfloat16_is_one_of_float32(in_bfloat16, toy_data, command):
+    """A training continues from it below."""
     folder, log = in_bfloat16
     assert "matrix products in bfloat16" in log and "Warning" not in log
     state = load_checkpoint_to_cpu(str(folder / "checkpoint_last.pt"))
@@ -148,18 +147,10 @@ def test_a_checkpoint_of_bfloat16_is_one_of_float32(in_bfloat16, toy_data, comma
         "--cpu",
     ).stdout
     assert output.count("\nH-") == 20
-    (tmp_path / "checkpoint_last.pt").write_bytes((folder / "checkpoint_last.pt").read_bytes())
-    finished = command(
-        "fairseq-train", toy_data, *TRAINING, *MODEL, "--max-update=3", "--save-dir", tmp_path
-    )
-    assert re.search(r"Loaded checkpoint .*@ 2 updates", finished.stdout + finished.stderr)
 
 
-def test_products_in_bfloat16_change_what_is_learnt_a_little(
-    in_bfloat16, toy_data, command, tmp_path
-):
-    command("fairseq-train", toy_data, *TRAINING, *MODEL, "--max-update=2", "--save-dir", tmp_path)
-    half, single = (parameters_of(folder) for folder in (in_bfloat16[0], tmp_path))
+def test_products_in_bfloat16_change_what_is_learnt_a_little(in_bfloat16, trained):
+    half, single = (parameters_of(folder) for folder, _ in (in_bfloat16, trained))
     assert any(not torch.equal(half[name], single[name]) for name in half)
     # Adam changes no parameter by more than the learning rate an update.
     torch.testing.assert_close(half, single, rtol=0, atol=0.04)
@@ -183,7 +174,7 @@ def test_training_in_buckets_of_lengths(toy_data, command, tmp_path):
         *TRAINING,
         *MODEL,
         "--num-batch-buckets=3",
-        "--max-update=2",
+        "--max-update=1",
         "--no-save",
     )
 
@@ -191,15 +182,15 @@ def test_training_in_buckets_of_lengths(toy_data, command, tmp_path):
 def test_shards_make_up_the_whole_set(trained, toy_data, command):
     generate = (
         "fairseq-generate", toy_data, "--user-dir=fairseq_hrt", "--task=translation", "--path",
-        trained[0] / "checkpoint_last.pt", "--cpu", "--max-len-b=5", "--beam=1", "--batch-size=6",
+        trained[0] / "checkpoint_last.pt", "--cpu", "--max-len-b=5", "--beam=1", "--batch-size=7",
     )  # fmt: skip
-    # Four batches: the last shard gets one less.
+    # Three batches: the last shard gets one less.
     shards = [
-        hypotheses(command(*generate, "--num-shards=3", f"--shard-id={shard}").stdout)
-        for shard in range(3)
+        hypotheses(command(*generate, "--num-shards=2", f"--shard-id={shard}").stdout)
+        for shard in range(2)
     ]
     assert sum(map(len, shards)) == 20 and all(shards)
-    assert {**shards[0], **shards[1], **shards[2]} == hypotheses(command(*generate).stdout)
+    assert {**shards[0], **shards[1]} == hypotheses(command(*generate).stdout)
 
 
 @pytest.fixture
@@ -218,12 +209,8 @@ def texts(tmp_path):
 
 def test_scores_of_sacrebleu(texts, command):
     expected = sacrebleu.corpus_bleu(texts.hypotheses, [texts.references]).format()
-    # As a user's own process: repaired although the command's module is looked up before fairseq is
-    # imported.
-    assert (
-        command("fairseq-score", *texts.files, "--sacrebleu", fresh=True).stdout.splitlines()[-1]
-        == expected
-    )
+    # What is looked up before fairseq is imported is repaired as well: tests of its start.
+    assert command("fairseq-score", *texts.files, "--sacrebleu").stdout.splitlines()[-1] == expected
     stdin = "".join(f"{line}\n" for line in texts.hypotheses)
     assert (
         command("fairseq-score", *texts.files[2:], "--sacrebleu", stdin=stdin).stdout.splitlines()[
@@ -251,17 +238,21 @@ def test_scores_of_sentences(texts, command):
     ]
 
 
-def test_torchrun_trains_and_resumes_on_two_workers(toy_data, command, forks, tmp_path):
+def test_torchrun_continues_a_training_on_two_workers(
+    in_bfloat16, toy_data, command, forks, tmp_path
+):
     """Without a word of backends; the optimizer's state travels to the second worker through
     `torch.load`."""
-    for updates in (2, 3):
-        finished = command(
-            "torchrun", "--standalone", "--nproc-per-node=2", "--no-python",
-            *forks.command("fairseq-train"), toy_data, *TRAINING, *MODEL,
-            f"--max-update={updates}", "--save-dir", tmp_path, "--bf16",
-        )  # fmt: skip
-        log = finished.stdout + finished.stderr
-        assert f"num_updates {updates}" in log and "distributed init (rank 1)" in log
+    (tmp_path / "checkpoint_last.pt").write_bytes(
+        (in_bfloat16[0] / "checkpoint_last.pt").read_bytes()
+    )
+    finished = command(
+        "torchrun", "--standalone", "--nproc-per-node=2", "--no-python",
+        *forks.command("fairseq-train"), toy_data, *TRAINING, *MODEL, "--max-update=3",
+        "--save-dir", tmp_path, "--bf16", "--reset-dataloader",
+    )  # fmt: skip
+    log = finished.stdout + finished.stderr
+    assert "num_updates 3" in log and "distributed init (rank 1)" in log
     assert re.search(r"Loaded checkpoint .*@ 2 updates", log)
 
 

@@ -18,12 +18,12 @@ def traced(command, toy_data, teacher, student_of, tmp_path_factory):
     """(folder, terminal output) of the teacher, its parallel decoding, and a bidirectional
     model."""
     folder = tmp_path_factory.mktemp("traced")
-    shared = f"path={teacher},beam=1,max_len_b=9"
+    shared = f"path={teacher},beam=1,max_len_b=5"
     output = command(
         "fairseq-hrt", "trace", toy_data, "--sentence", "2", "--out", folder / "out",
         "--system", f"name=AT,{shared},task=translation_autoregressive",
         "--system", f"name=</script><b>Jacobi,{shared},task=translation_jacobi,jacobi_mode=pj",
-        "--system", f"name=IB,path={student_of('bidirectional')},beam=1,max_len_b=9",
+        "--system", f"name=IB,path={student_of('bidirectional')},beam=1,max_len_b=5",
     )  # fmt: skip
     return folder / "out", output.stdout
 
@@ -53,12 +53,14 @@ def test_data_and_pictures(traced):
     assert len(list(folder.glob("trace_*.png"))) == len(list(folder.glob("trace_*.svg"))) == 3
 
 
-def test_steps_of_the_runtime(toy_data, teacher, tmp_path, capsys):
+def test_steps_of_the_runtime(toy_data, teacher, tmp_path, capsys, monkeypatch):
     """The passes that the native runtime tells of are those of the eager engine; CTranslate2 does
-    not tell."""
+    not tell. Pictures are drawn above."""
     from fairseq_hrt.cli import trace as verb
 
-    shared = f"path={teacher},beam=1,max_len_b=9,task=translation_autoregressive"
+    monkeypatch.setattr("fairseq_hrt.evaluation.trace_picture.draw", lambda *_: None)
+
+    shared = f"path={teacher},beam=1,max_len_b=5,task=translation_autoregressive"
     systems = [
         "--system",
         f"name=eager,{shared}",
