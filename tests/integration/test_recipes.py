@@ -1115,8 +1115,8 @@ def test_other_text_under_the_same_name_is_noticed(raw_text, tmp_path):
     )
     assert "\n+ " not in bash(COLLECT, folder, **settings).stdout
     (tmp_path / "valid.de").write_text("ein Hund .\n" * 9)
-    stopped = bash(COLLECT, folder, **settings, **BEFORE_SUBWORDS, check=False)
-    assert "text: settings changed" in stopped.stdout and stopped.returncode == 3
+    stopped = bash(COLLECT, folder, **{**settings, **BEFORE_SUBWORDS}, check=False)
+    assert "collect: settings changed" in stopped.stdout and stopped.returncode == 3
     assert words.read_text() == "ein Hund .\n" * 9
     missing = bash(COLLECT, folder, **{**settings, "SPLITS": "train test"}, check=False)
     assert missing.returncode == 1 and "has neither test.de nor test.de.gz" in missing.stderr
