@@ -7,6 +7,38 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
+# Runs a verb or a script with fewer systems than a recipe compares: those whose names begin as the
+# regular expression KEPT says; with UNDRAWN no picture is drawn.
+COMPARE = """
+import os
+import re
+import runpy
+import sys
+from pathlib import Path
+
+from fairseq_hrt.cli.main import main
+
+if os.environ.get("UNDRAWN"):
+    from matplotlib.figure import Figure
+
+    from fairseq_hrt.evaluation import length, picture
+
+    picture.draw = length.draw_by_length = lambda *given: [path.touch() for path in given[-1]]
+    Figure.savefig = lambda figure, path: path.touch()
+words = []
+for word in sys.argv[1:]:
+    if word.startswith("name=") and not re.match(f"name=({os.environ['KEPT']})", word):
+        # Its flag.
+        words.pop()
+    else:
+        words.append(word)
+if words[0] == "benchmark":
+    sys.exit(main(words))
+sys.argv = words
+sys.path[0] = str(Path(words[0]).parent)
+runpy.run_path(words[0], run_name="__main__")
+"""
+
 
 def bash(script, *arguments, cwd=ROOT, check=True, limit=900, **environment):
     """The output of a script, run with these variables; ``limit``: seconds after which it counts as

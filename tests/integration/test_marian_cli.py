@@ -18,8 +18,8 @@ MODEL = [
     "--share-decoder-input-output-embed",
 ]
 LOSS = (
-    "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-update 60"
-    " --log-interval 20".split()
+    "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --lr 0.01 --max-update 24"
+    " --log-interval 8".split()
 )
 MARIANS = "--activation-fn swish --marian-first-position 0 --marian-epsilon 1e-6 --marian-output-bias yes".split()
 STUDENT = "--task translation_hrt --arch hrt_transformer --criterion hrt_loss --hrt-curriculum-power 0".split()
@@ -98,10 +98,12 @@ def test_a_student_starts_from_it(command, toy_data, trained, generate, tmp_path
     arguments += [
         "--finetune-from-model",
         trained[0] / "checkpoint_last.pt",
+        "--lr",
+        "0.01",
         "--max-update",
-        "60",
+        "24",
         "--log-interval",
-        "20",
+        "8",
     ]
     finished = command("fairseq-train", toy_data, *arguments, "--save-dir", tmp_path)
     assert "recurrent cells (SSRU): self-attention starts anew" in finished.stdout + finished.stderr

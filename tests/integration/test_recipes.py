@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from fairseq import options
-from recipe_scripts import EXAMPLES, ROOT, bash
+from recipe_scripts import COMPARE, EXAMPLES, ROOT, bash
 
 from fairseq_hrt.cli.main import VERBS, module_of
 from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
@@ -68,11 +68,15 @@ def commands(recipe, **environment):
     return [shlex.split(line[2:]) for line in shown.splitlines() if line.startswith("+ ")]
 
 
+# As where everything is installed, which recipes ask a Python that takes a second for it.
+INSTALLED = {"BASH_FUNC_python%%": '() { if [ "$1" != -c ]; then command python "$@"; fi; }'}
+
+
 @functools.cache
 def shown_by(recipe, environment):
     return bash(
         EXAMPLES / recipe, *ARGUMENTS.get(recipe, []), DRY_RUN="1", OUT="runs/dry",
-        **dict(environment),
+        **{**INSTALLED, **dict(environment)},
     ).stdout  # fmt: skip
 
 
@@ -881,6 +885,8 @@ def test_pieces_of_raw_text(raw_text, tmp_path):
         assert refused.returncode == 1 and message in refused.stderr
 
 
+# Ends a recipe that has new words.
+BEFORE_SUBWORDS = {"BASH_FUNC_subword-nmt%%": "() { exit 3; }"}
 PREPARE, COLLECT = EXAMPLES / "common/prepare_text.sh", EXAMPLES / "common/collect_text.sh"
 
 
@@ -928,7 +934,7 @@ def test_text_that_would_be_lost_or_mixed_is_refused(tmp_path, recipe, changes, 
 @pytest.mark.slow
 def test_one_folder_prepared_in_several_ways(raw_text, tmp_path):
     """Each start makes all of it; a carriage return within a line moves no other line."""
-    settings = raw_text("en", "de")
+    settings = {**raw_text("en", "de"), "SPLITS": "train"}
     out = Path(settings["OUT"])
     lines = (tmp_path / "train.en").read_text().split("\n")
     lines[1] = lines[1].replace("rides", "rides\r")
@@ -943,12 +949,11 @@ def test_one_folder_prepared_in_several_ways(raw_text, tmp_path):
     joint = prepared()
     pieces = prepared(SENTENCEPIECE="learn", MERGES="36")
     assert "▁" in pieces[0] and "@@" in joint[0]
-    assert prepared(SEPARATE="0") == joint
     separate = prepared(SEPARATE="1", TOKENISED="1")
     assert separate != joint and not {"ein", "Mann"} & {
         line.split()[0] for line in separate[0].splitlines()
     }
-    assert prepared() == joint
+    assert prepared(SEPARATE="0") == joint
     for own in (joint, pieces, separate):
         # The number of sentences stands after magic, version and type.
         assert int.from_bytes(own[1][18:26], "little") == 60
@@ -1110,7 +1115,8 @@ def test_other_text_under_the_same_name_is_noticed(raw_text, tmp_path):
     )
     assert "\n+ " not in bash(COLLECT, folder, **settings).stdout
     (tmp_path / "valid.de").write_text("ein Hund .\n" * 9)
-    bash(COLLECT, folder, **settings)
+    stopped = bash(COLLECT, folder, **{**settings, **BEFORE_SUBWORDS}, check=False)
+    assert "collect: settings changed" in stopped.stdout and stopped.returncode == 3
     assert words.read_text() == "ein Hund .\n" * 9
     missing = bash(COLLECT, folder, **{**settings, "SPLITS": "train test"}, check=False)
     assert missing.returncode == 1 and "has neither test.de nor test.de.gz" in missing.stderr
@@ -1206,7 +1212,8 @@ def test_several_languages_become_one_task(forks, tmp_path):
     assert "\n+ " not in bash(EXAMPLES / "multi30k/prepare.sh", **settings).stdout
     # Other languages are another text.
     settings["TGT"] = "fr\tde"
-    bash(EXAMPLES / "multi30k/prepare.sh", **settings)
+    settings.update(BEFORE_SUBWORDS)
+    assert bash(EXAMPLES / "multi30k/prepare.sh", **settings, check=False).returncode == 3
     assert (tmp_path / "out/text/train.en").read_text().startswith("__fr__")
     prepare, mixed = EXAMPLES / "common/prepare_text.sh", tmp_path / "out/mixed"
     (mixed / "test.xx").write_text("eins\n")
@@ -1548,8 +1555,15 @@ def test_tokenisation_keeps_lines_and_can_be_undone(load_example, tmp_path, caps
 def test_quickstart_from_end_to_end(forks, tmp_path):
     # Models that have learnt nothing write until there is no more room; graphs need theirs.
     room = '--max-target-positions $([[ "$*" == *_dag* ]] && echo 128 || echo 40)'
+    own = forks.of_a_shell({"fairseq-train": f"{TINY} {room}"})
+    # One system of each kind; whole recipes have the others.
+    compare = tmp_path / "compare.py"
+    compare.write_text(COMPARE)
+    compared = f'if [ $1 = benchmark ]; then python {compare} "$@" --batch-sizes 1; return; fi;'
+    own["BASH_FUNC_fairseq-hrt%%"] = own["BASH_FUNC_fairseq-hrt%%"].replace("{", "{ " + compared, 1)
+    kept = "AT (greedy|[+])|HRT k=[23] .1|IB.* greedy|NAT|DAG lookahead|FA-DAT greedy"
     settings = {
-        **forks.of_a_shell({"fairseq-train": f"{TINY} {room}"}),
+        **own, "KEPT": f"{kept}|CTranslate2 int8 greedy|native (AT|HRT k=2|IBDecoder|FA-DAT)",
         "OUT": str(tmp_path / "out"), "TRAIN": "300", "VALID": "5", "TEST": "5", "MERGES": "600",
         "AT_UPDATES": "2", "HRT_UPDATES": "2", "IB_UPDATES": "2", "IB2_UPDATES": "2",
         "NAT_UPDATES": "2", "DAG_UPDATES": "2", "FUZZY_UPDATES": "2",
@@ -1590,5 +1604,6 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
     assert again.count("finished before") == 17 and "\n+ " not in again
     # One row a family needs no further training.
     del settings["ROWS"]
-    short = bash(EXAMPLES / "quickstart.sh", **{**settings, "FAMILIES": "hrt"}).stdout
+    settings.update(FAMILIES="hrt", KEPT="AT greedy|native HRT")
+    short = bash(EXAMPLES / "quickstart.sh", **settings).stdout
     assert "settings changed" in short and short.count("finished before") == 7

@@ -141,9 +141,12 @@ def test_what_another_start_measured_stays(growth, tmp_path, monkeypatch, capsys
             lambda given, lines, part=part: measured.append(part) or row(part, lines),
         )
     out = tmp_path / "out"
-    for words in (["--lines", "1000", "100"], ["--part", "shortlist", "--lines", "5000"]):
-        place = ["quickstart", "--work", str(tmp_path / "work"), "--out", str(out)]
-        assert growth.main([*place, *words]) == 0
+    place = ["quickstart", "--work", str(tmp_path / "work"), "--out", str(out)]
+    with monkeypatch.context() as undrawn:
+        # The picture of the second start has all that this one would have.
+        undrawn.setattr(growth, "draw", lambda found, path: path.touch())
+        assert growth.main([*place, "--lines", "1000", "100"]) == 0
+    assert growth.main([*place, "--part", "shortlist", "--lines", "5000"]) == 0
     found = json.loads((out / "corpora.json").read_text())
     assert list(found) == list(growth.PARTS) and found["distill"]["100"] == row("distill", 100)
     assert list(found["shortlist"]) == ["1000", "100", "5000"] and len(measured) == 7

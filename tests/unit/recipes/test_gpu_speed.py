@@ -22,8 +22,10 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
-def loggers():
-    """The script silences them for its own process, which the tests share."""
+def shared_process(monkeypatch):
+    """The script silences loggers for its own process, which the tests share, and looks at all that
+    is in it, which takes a second where there is so much else."""
+    monkeypatch.setattr(gpu_rows.gc, "collect", lambda: 0)
     levels = {
         logger: logger.level
         for logger in map(logging.getLogger, ("fairseq", "torch", "fairseq_hrt"))
@@ -207,7 +209,7 @@ def test_a_process_that_hangs_or_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(
         gpu_speed.subprocess, "Popen", lambda words: start([sys.executable, str(script), str(path)])
     )
-    options = given(path, "--only", "losses,training", "--minutes", "0.05")
+    options = given(path, "--only", "losses,training", "--minutes", "0.03")
     assert gpu_speed.supervise(options, []) == 0
     found = [(row.get("system"), row.get("failed"), row.get("not_run")) for row in rows_of(path)]
     assert found == [

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY
 
 PYMARIAN = """
 import pathlib
@@ -238,8 +239,19 @@ def test_the_student_has_recurrent_cells(load_example):
 
 
 @pytest.mark.parametrize("preset", ["quickstart", "e12d1"])
-def test_features_point_at_a_word(load_example, preset):
+def test_features_point_at_a_word(load_example, preset, monkeypatch):
     """Of post-norm and of pre-norm models."""
+    whole = ARCH_CONFIG_REGISTRY["hrt_transformer_e12d1"]
+
+    def smaller(given):
+        for side in ("encoder", "decoder"):
+            setattr(given, f"{side}_embed_dim", 128)
+            setattr(given, f"{side}_ffn_embed_dim", 128)
+        given.encoder_layers = 1
+        whole(given)
+        assert given.decoder_normalize_before
+
+    monkeypatch.setitem(ARCH_CONFIG_REGISTRY, "hrt_transformer_e12d1", smaller)
     build = load_example("measure/untrained_models.py").build_models
     model = build(preset, 40, 1, 3, 0.5)["AT"]
     source, target = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8, 9]])
