@@ -63,10 +63,10 @@ def pytest_configure_node(node) -> None:
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
-    import torch
+    from tiny_weights import seed_host
 
     random.seed(1)
-    torch.manual_seed(1)
+    seed_host(1)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Tiny models of the family, and an oracle of the block search without folding,
 caches or batches."""
 
+import functools
 import itertools
 import math
 from argparse import Namespace
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from tiny_weights import TINY, sharpen
+from tiny_weights import TINY, built_once, seed_host, sharpen
 
 from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
@@ -24,7 +25,7 @@ PAD, EOS, UNK = 1, 2, 3
 def make_model(tiny, *, symbols=12, seed=1, **overrides):
     """A bidirectional model in float64 with peaked, different distributions; flags without their
     prefix."""
-    torch.manual_seed(seed)
+    seed_host(seed)
     names = ("directions", "tokens_per_step", "block", "vanilla_mask", "vanilla_positions",
              "middle_to_side",
              "independent_directions", "distinct_starts")  # fmt: skip
@@ -257,7 +258,7 @@ def family(tiny):
     """The builders of this file and those of ``tiny``."""
     return SimpleNamespace(
         **vars(tiny),
-        bidirectional=lambda **options: make_model(tiny, **options),
+        bidirectional=built_once(functools.partial(make_model, tiny)),
         task=lambda **options: make_task(tiny, **options),
         batch=lambda *arguments, **options: make_batch(tiny, *arguments, **options),
         generator=lambda *arguments, **options: make_generator(tiny, *arguments, **options),

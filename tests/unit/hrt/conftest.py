@@ -15,7 +15,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
-from tiny_weights import sharpen
+from tiny_weights import built_once, seed_host, sharpen
 from torch import Tensor
 
 from fairseq_hrt.hrt.config import HRTTaskConfig
@@ -271,12 +271,13 @@ TINY = dict(
 )
 
 
+@built_once
 def make_model(
     arch: str = "hrt_transformer", *, symbols: int = 12, seed: int = 1, **overrides: Any
 ) -> Any:
     """A tiny float64 model in evaluation mode with weights large enough for peaked, different
     distributions."""
-    torch.manual_seed(seed)
+    seed_host(seed)
     dictionary = make_dictionary(symbols)
     settings = {**TINY, **overrides}
     if arch.startswith("hrt"):
