@@ -197,6 +197,11 @@ class HostReads(TorchDispatchMode):
         super().__init__()
         self.counts = Counter()
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        # Otherwise PyTorch imports its compiler.
+        return False
+
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = function.__name__.partition(".")[0]
         indices = args[1] if name.startswith("index") and isinstance(args[1], (list, tuple)) else ()

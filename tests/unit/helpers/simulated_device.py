@@ -23,9 +23,9 @@ from typing import Any, ClassVar, Dict, Iterator, List, Optional, Sequence, Tupl
 from unittest import mock
 
 import torch
+from tiny_weights import duplicate
 from torch import nn
 from torch.overrides import TorchFunctionMode
-from tiny_weights import duplicate
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map_only
 
