@@ -1,5 +1,6 @@
 """Fixtures for all tests: fixed seeds, the stock commands, and a small translation task."""
 
+import gc
 import importlib.util
 import os
 import random
@@ -59,6 +60,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node) -> None:
     """Tells a process that shares the tests where the forks of all of them are."""
     node.workerinput["forks"] = str(node.config.stash.get(FORKS, ""))
+
+
+def pytest_collection_finish() -> None:
+    """Takes what is imported by now out of the garbage collector's work: going through it takes
+    longer than most tests that collect garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

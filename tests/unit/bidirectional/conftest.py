@@ -126,16 +126,19 @@ class BlockOracle:
         unkpen=0.0,
         temperature=1.0,
         start=None,
+        like=None,
     ):
         self.model, self.block = model, model.decoder.block
         self.start = start
         self.net_input = net_input
+        # Oracles of one model, source and start that differ in the rules share its passes.
+        self.passes = {} if like is None else like.passes
         self.encoder_out = model.encoder(
             net_input["src_tokens"], src_lengths=net_input["src_lengths"]
         )
         self.limit, self.min_length, self.lenpen, self.gnmt = limit, min_length, lenpen, gnmt
         self.normalize, self.unkpen, self.temperature = normalize, unkpen, temperature
-        self.known = {}
+        self.known, self.written = {}, {}
 
     def score(self, total, count):
         if not self.normalize:
@@ -151,9 +154,11 @@ class BlockOracle:
 
     def computed(self, words):
         """:meth:`log_probs` by the module's full pass."""
-        inputs = torch.tensor([(self.start or [EOS] * self.block) + list(words)])
-        logits = self.model.decoder(inputs, encoder_out=self.encoder_out)[0][0, -self.block :]
-        scores = torch.log_softmax(logits / self.temperature, -1)
+        if words not in self.passes:
+            inputs = torch.tensor([(self.start or [EOS] * self.block) + list(words)])
+            logits = self.model.decoder(inputs, encoder_out=self.encoder_out)[0]
+            self.passes[words] = logits[0, -self.block :]
+        scores = torch.log_softmax(self.passes[words] / self.temperature, -1)
         scores[:, PAD] = -math.inf
         scores[:, UNK] -= self.unkpen
         for place in range(self.block):
@@ -167,7 +172,9 @@ class BlockOracle:
         return scores.tolist()
 
     def blocks(self, words, *, canonical):
-        """(block, score) of every outcome; canonical ones end at ``</s>``."""
+        """(block, score) of every outcome, best first; canonical ones end at ``</s>``."""
+        if (words, canonical) in self.written:
+            return self.written[words, canonical]
         scores = self.log_probs(words)
         outcomes = {}
         for block in itertools.product(range(len(scores[0])), repeat=self.block):
@@ -176,7 +183,8 @@ class BlockOracle:
             total = sum(scores[place][word] for place, word in enumerate(block))
             if total > -math.inf:
                 outcomes[block] = total
-        return outcomes.items()
+        self.written[words, canonical] = sorted(outcomes.items(), key=lambda pair: -pair[1])
+        return self.written[words, canonical]
 
     def greedy(self):
         words = []
@@ -235,12 +243,11 @@ class BlockOracle:
         while opened and len(done) < size:
             candidates = []
             for words, score in opened:
-                mine = [
+                mine = self.blocks(words, canonical=not paper)
+                candidates += [
                     (words + block, score + more)
-                    for block, more in self.blocks(words, canonical=not paper)
+                    for block, more in (mine[:size] if paper else mine)
                 ]
-                mine.sort(key=lambda pair: -pair[1])
-                candidates += mine[:size] if paper else mine
             candidates.sort(key=lambda pair: -pair[1])
             ended = [
                 pair for pair in (candidates if paper else candidates[:size]) if EOS in pair[0]

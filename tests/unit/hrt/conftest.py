@@ -51,24 +51,19 @@ def naive_attention(
     table: Optional[Tensor],
     visible: Callable[[int, int], bool],
 ) -> Tensor:
-    """Eq. 4 for one head, pair by pair: softmax(Q (K + R)^T / sqrt(d_k)) V; R = table[clip(j - i,
+    """Eq. 4 for one head, query by query: softmax(Q (K + R)^T / sqrt(d_k)) V; R = table[clip(j - i,
     -w, w) + w]."""
     length, width = query.shape
     rows = []
     for i in range(length):
-        scores, values = [], []
-        for j in range(key.size(0)):
-            if not visible(i, j):
-                continue
-            shifted = key[j]
-            if table is not None:
-                window = (table.size(0) - 1) // 2
-                distance = max(-window, min(window, positions[j] - positions[i]))
-                shifted = shifted + table[distance + window]
-            scores.append(torch.dot(query[i], shifted) / math.sqrt(width))
-            values.append(value[j])
-        weights = torch.stack(scores).softmax(0)
-        rows.append(sum(w * v for w, v in zip(weights, values)))
+        seen = [j for j in range(key.size(0)) if visible(i, j)]
+        shifted = key[seen]
+        if table is not None:
+            window = (table.size(0) - 1) // 2
+            distances = [max(-window, min(window, positions[j] - positions[i])) for j in seen]
+            shifted = shifted + table[[distance + window for distance in distances]]
+        weights = (shifted @ query[i] / math.sqrt(width)).softmax(0)
+        rows.append(weights @ value[seen])
     return torch.stack(rows)
 
 
