@@ -35,9 +35,9 @@ def test_the_beam_equals_enumeration(family, directions, count, symbols):
         sample = family.sample([4, 3], symbols=symbols, seed=seed)
         # One pass over a beginning serves both.
         alike = [family.oracle(model, family.one(sample, row), limit=1) for row in range(2)]
-        for best, options in (
-            (False, dict(max_len_b=3)),
-            (True, dict(max_len_b=5, min_len=3, lenpen=0.4)),
+        for best, beams, options in (
+            (False, (2, vocabulary - 1), dict(max_len_b=3)),
+            (True, (3, vocabulary - 1), dict(max_len_b=5, min_len=3, lenpen=0.4)),
         ):
             # One enumeration serves beams of all sizes.
             oracles = [
@@ -47,7 +47,7 @@ def test_the_beam_equals_enumeration(family, directions, count, symbols):
                 )
                 for row in range(2)
             ]  # fmt: skip
-            for scoring, beam in itertools.product(SCORINGS, (2, 3, vocabulary - 1)):
+            for scoring, beam in itertools.product(SCORINGS, beams):
                 nbest = beam if best else 1
                 mine = family.generator(
                     model, symbols, scoring=scoring, beam=beam, nbest=nbest, **options
