@@ -220,7 +220,7 @@ class SimulatedDevice(TorchDispatchMode):
                 return copied
             new = OnDevice(copied)
             if isinstance(value, nn.Parameter):
-                # What nn.Parameter does, without an operation on the device.
+                # As nn.Parameter makes it, without an operation on the device.
                 new.requires_grad_(value.requires_grad)
                 new._is_param = True
             return new
