@@ -71,12 +71,18 @@ def pytest_configure_node(node) -> None:
     node.workerinput["forks"] = str(node.config.stash.get(FORKS, ""))
 
 
+def pytest_collection_finish() -> None:
+    """Takes what is imported by now out of the garbage collector's work: going through it takes
+    longer than most tests that collect garbage."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
-    import torch
+    from tiny_weights import seed_host
 
     random.seed(1)
-    torch.manual_seed(1)
+    seed_host(1)
 
 
 @pytest.fixture(scope="session")

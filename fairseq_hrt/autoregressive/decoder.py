@@ -22,8 +22,12 @@ class ZeroStartEmbedding(nn.Embedding):
     """
 
     def __init__(self, embedding: nn.Embedding, zero: int) -> None:
+        # Not a device without values, on which PyTorch would import its compiler for seconds.
         super().__init__(
-            embedding.num_embeddings, embedding.embedding_dim, embedding.padding_idx, device="meta"
+            embedding.num_embeddings,
+            embedding.embedding_dim,
+            embedding.padding_idx,
+            _weight=embedding.weight,
         )
         self.weight, self.zero = embedding.weight, zero
 

@@ -14,7 +14,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from stub_kenlm import MODULE as KENLM
-from tiny_weights import TINY, sharpen
+from tiny_weights import TINY, built_once, seed_host, sharpen
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import fairseq_hrt  # noqa: F401  (registers the families)
@@ -36,12 +36,13 @@ def make_arguments(arch: str, **overrides: Any) -> Namespace:
     return args
 
 
+@built_once
 def make_model(
     arch: str = "transformer", *, symbols: int = 12, seed: int = 1, **overrides: Any
 ) -> Any:
     """A model in evaluation mode whose weights are large enough for peaked, different
     distributions."""
-    torch.manual_seed(seed)
+    seed_host(seed)
     args = make_arguments(arch, **overrides)
     task = Namespace(
         source_dictionary=make_dictionary(symbols), target_dictionary=make_dictionary(symbols)
@@ -51,6 +52,7 @@ def make_model(
     return model
 
 
+@built_once
 def make_lively(*args: Any, **options: Any) -> Any:
     """A :func:`make_model` whose greedy translations do not repeat endlessly: the last word, the
     words before it and the source all have a say in the next one."""
@@ -194,6 +196,11 @@ class HostReads(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.counts = Counter()
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        # Otherwise PyTorch imports its compiler.
+        return False
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = function.__name__.partition(".")[0]

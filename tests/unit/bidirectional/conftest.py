@@ -1,6 +1,7 @@
 """Tiny models of the family, and an oracle of the block search without folding,
 caches or batches."""
 
+import functools
 import itertools
 import math
 from argparse import Namespace
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from tiny_weights import TINY, sharpen
+from tiny_weights import TINY, built_once, seed_host, sharpen
 
 from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
@@ -24,7 +25,7 @@ PAD, EOS, UNK = 1, 2, 3
 def make_model(tiny, *, symbols=12, seed=1, **overrides):
     """A bidirectional model in float64 with peaked, different distributions; flags without their
     prefix."""
-    torch.manual_seed(seed)
+    seed_host(seed)
     names = ("directions", "tokens_per_step", "block", "vanilla_mask", "vanilla_positions",
              "middle_to_side",
              "independent_directions", "distinct_starts")  # fmt: skip
@@ -125,16 +126,19 @@ class BlockOracle:
         unkpen=0.0,
         temperature=1.0,
         start=None,
+        like=None,
     ):
         self.model, self.block = model, model.decoder.block
         self.start = start
         self.net_input = net_input
+        # Oracles of one model, source and start that differ in the rules share its passes.
+        self.passes = {} if like is None else like.passes
         self.encoder_out = model.encoder(
             net_input["src_tokens"], src_lengths=net_input["src_lengths"]
         )
         self.limit, self.min_length, self.lenpen, self.gnmt = limit, min_length, lenpen, gnmt
         self.normalize, self.unkpen, self.temperature = normalize, unkpen, temperature
-        self.known = {}
+        self.known, self.written = {}, {}
 
     def score(self, total, count):
         if not self.normalize:
@@ -150,9 +154,11 @@ class BlockOracle:
 
     def computed(self, words):
         """:meth:`log_probs` by the module's full pass."""
-        inputs = torch.tensor([(self.start or [EOS] * self.block) + list(words)])
-        logits = self.model.decoder(inputs, encoder_out=self.encoder_out)[0][0, -self.block :]
-        scores = torch.log_softmax(logits / self.temperature, -1)
+        if words not in self.passes:
+            inputs = torch.tensor([(self.start or [EOS] * self.block) + list(words)])
+            logits = self.model.decoder(inputs, encoder_out=self.encoder_out)[0]
+            self.passes[words] = logits[0, -self.block :]
+        scores = torch.log_softmax(self.passes[words] / self.temperature, -1)
         scores[:, PAD] = -math.inf
         scores[:, UNK] -= self.unkpen
         for place in range(self.block):
@@ -166,7 +172,9 @@ class BlockOracle:
         return scores.tolist()
 
     def blocks(self, words, *, canonical):
-        """(block, score) of every outcome; canonical ones end at ``</s>``."""
+        """(block, score) of every outcome, best first; canonical ones end at ``</s>``."""
+        if (words, canonical) in self.written:
+            return self.written[words, canonical]
         scores = self.log_probs(words)
         outcomes = {}
         for block in itertools.product(range(len(scores[0])), repeat=self.block):
@@ -175,7 +183,8 @@ class BlockOracle:
             total = sum(scores[place][word] for place, word in enumerate(block))
             if total > -math.inf:
                 outcomes[block] = total
-        return outcomes.items()
+        self.written[words, canonical] = sorted(outcomes.items(), key=lambda pair: -pair[1])
+        return self.written[words, canonical]
 
     def greedy(self):
         words = []
@@ -234,12 +243,11 @@ class BlockOracle:
         while opened and len(done) < size:
             candidates = []
             for words, score in opened:
-                mine = [
+                mine = self.blocks(words, canonical=not paper)
+                candidates += [
                     (words + block, score + more)
-                    for block, more in self.blocks(words, canonical=not paper)
+                    for block, more in (mine[:size] if paper else mine)
                 ]
-                mine.sort(key=lambda pair: -pair[1])
-                candidates += mine[:size] if paper else mine
             candidates.sort(key=lambda pair: -pair[1])
             ended = [
                 pair for pair in (candidates if paper else candidates[:size]) if EOS in pair[0]
@@ -257,7 +265,7 @@ def family(tiny):
     """The builders of this file and those of ``tiny``."""
     return SimpleNamespace(
         **vars(tiny),
-        bidirectional=lambda **options: make_model(tiny, **options),
+        bidirectional=built_once(functools.partial(make_model, tiny)),
         task=lambda **options: make_task(tiny, **options),
         batch=lambda *arguments, **options: make_batch(tiny, *arguments, **options),
         generator=lambda *arguments, **options: make_generator(tiny, *arguments, **options),

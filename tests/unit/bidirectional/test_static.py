@@ -19,7 +19,7 @@ def small_sizes(monkeypatch):
 
 @settings(max_examples=10, deadline=None)
 @given(
-    seed=st.integers(0, 10_000),
+    seed=st.integers(0, 15),
     order=st.sampled_from(
         [
             dict(),
@@ -48,13 +48,13 @@ def test_equal_to_decoding_step_by_step(family, seed, order, search, rules, limi
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_steps_can_be_recorded(family, beam):
-    options = DecodingOptions(beam=beam, max_len_b=13, min_len=1)
+    options = DecodingOptions(beam=beam, max_len_b=9, min_len=1)
     reads = assert_recordable(
         lambda model: BidirectionalGenerator([model], family.dictionary(), options),
         family.bidirectional(),
         family.sample([5, 3, 6]),
     )
-    assert reads <= 7 + 6
+    assert reads <= 5 + 6
 
 
 def test_the_released_scoring_goes_step_by_step(family):

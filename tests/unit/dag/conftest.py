@@ -1,12 +1,13 @@
 """Tiny models of the family and batches with targets."""
 
+import functools
 from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from tiny_weights import TINY, sharpen
+from tiny_weights import TINY, built_once, seed_host, sharpen
 
 from fairseq_hrt.dag.config import DagTaskConfig
 from fairseq_hrt.dag.model import DagTransformerModel
@@ -19,7 +20,7 @@ BOS, PAD, EOS, UNK = 0, 1, 2, 3
 def make_model(tiny, *, symbols=12, seed=1, **overrides):
     """A dag_transformer in float64 with peaked, different distributions; flags of the family
     without their prefix."""
-    torch.manual_seed(seed)
+    seed_host(seed)
     names = (
         "upsample_base",
         "upsample_scale",
@@ -88,7 +89,7 @@ def family(tiny):
     """The builders of this file and those of ``tiny``."""
     return SimpleNamespace(
         **{**vars(tiny), "BOS": BOS, "UNK": UNK},
-        dag=lambda **options: make_model(tiny, **options),
+        dag=built_once(functools.partial(make_model, tiny)),
         graph=make_graph,
         task=lambda **options: make_task(tiny, **options),
         plain_scores=plain_scores,

@@ -48,15 +48,20 @@ def test_bad_schedules(text):
         GlanceSchedule(text, "--dag-glance-schedule")
 
 
-def glance_example(**options):
+def glance_example(*, times=1, **options):
     """Two sentences with T = 5 and 3, L = 8 and 4, of which one and three vertices are already
-    right."""
+    right; so many times, under other numbers."""
     alignment = torch.tensor([[0, -1, 1, 2, -1, -1, 3, 4], [0, -1, 1, 2, -1, -1, -1, -1]])
     targets = torch.tensor([[0, 5, 6, 7, 2], [0, 8, 2, 1, 1]])
     right = torch.tensor([[0, 0, 1, 0, 0, 0, 0, 0], [1, 0, 1, 1, 0, 0, 0, 0]]).bool()
-    settings = dict(share=0.5, strategy="number-random", ids=torch.tensor([7, 9]), update=3, seed=1)
+    settings = dict(share=0.5, strategy="number-random", update=3, seed=1)
     settings.update(options)
-    return choose_glanced(alignment, right, targets, torch.tensor([5, 3]), **settings)
+    example = alignment, right, targets, torch.tensor([[5], [3]])
+    alignment, right, targets, lengths = (part.repeat(times, 1) for part in example)
+    ids = torch.tensor([7, 9]) + 4 * torch.arange(times).unsqueeze(1)
+    return choose_glanced(
+        alignment, right, targets, lengths.flatten(), ids=ids.flatten(), **settings
+    )
 
 
 def test_number_random_shows_the_share_of_the_wrong_ones():
@@ -71,7 +76,8 @@ def test_number_random_shows_the_share_of_the_wrong_ones():
 
 def test_every_vertex_of_the_path_is_drawn_equally_often():
     counts = sum(
-        glance_example(update=update, share=0.25).shown[0].double() for update in range(2000)
+        glance_example(update=update, share=0.25, times=200).shown[::2].double().sum(0)
+        for update in range(10)
     )
     on_path = glance_example().alignment[0] >= 0
     assert (counts[~on_path] == 0).all()
@@ -95,18 +101,20 @@ def test_every_sentence_draws_for_itself(strategy):
 
 def test_the_other_strategies():
     assert glance_example(strategy="fix").shown.sum(1).tolist() == [3, 2]
-    sizes = torch.stack(
-        [glance_example(strategy="cmlm", update=update).shown.sum(1) for update in range(300)]
-    )
+    sizes = torch.cat([
+        glance_example(strategy="cmlm", update=update, times=30).shown.sum(1).view(-1, 2)
+        for update in range(10)
+    ])  # fmt: skip
     assert set(sizes[:, 0].tolist()) == {0, 1, 2, 3, 4, 5} and set(sizes[:, 1].tolist()) == {
         0,
         1,
         2,
         3,
     }
-    sizes = torch.stack(
-        [glance_example(strategy="bernoulli", update=u).shown.sum(1) for u in range(400)]
-    ).double()
+    sizes = torch.cat([
+        glance_example(strategy="bernoulli", update=update, times=40).shown.sum(1).view(-1, 2)
+        for update in range(10)
+    ]).double()  # fmt: skip
     assert sizes[:, 0].mean() == pytest.approx(2.0, abs=0.25) and sizes[:, 1].max() == 0
 
 

@@ -32,7 +32,7 @@ def small_sizes(monkeypatch):
 
 @settings(max_examples=10, deadline=None)
 @given(
-    seed=st.integers(0, 10_000),
+    seed=st.integers(0, 15),
     beam=st.sampled_from([1, 2, 5]),
     rules=st.sampled_from(
         [dict(), dict(unkpen=2.0, min_len=4), dict(unkpen=math.inf), dict(temperature=0.5)]
@@ -73,8 +73,8 @@ def test_recurrent_cells(tiny, beam):
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_steps_can_be_recorded(tiny, beam):
-    options = DecodingOptions(beam=beam, max_len_b=14, min_len=2, unkpen=1.0, temperature=0.9)
-    steps = 15
+    options = DecodingOptions(beam=beam, max_len_b=8, min_len=2, unkpen=1.0, temperature=0.9)
+    steps = 9
     reads = assert_recordable(
         lambda model: AutoregressiveGenerator([model], tiny.dictionary(), options),
         tiny.lively(),

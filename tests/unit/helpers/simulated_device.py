@@ -16,7 +16,6 @@ PyTorch calls the device ``meta``, which every build has. Operations without val
 computed here, so that loops that depend on the data run as they would.
 """
 
-import copy
 from collections import Counter
 from contextlib import ExitStack, nullcontext
 from functools import cache
@@ -24,13 +23,15 @@ from typing import Any, ClassVar, Dict, Iterator, List, Optional, Sequence, Tupl
 from unittest import mock
 
 import torch
+from tiny_weights import duplicate
 from torch import nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map_only
 
 DEVICE = torch.device("meta")
 _CPU = torch.device("cpu")
+_NOTHING = nullcontext()
 _aten = torch.ops.aten
 _COPIES = (_aten.copy_.default, _aten._to_copy.default, _aten.copy.default)
 # Index tensors of the host are sent to the device.
@@ -65,7 +66,7 @@ class OnDevice(torch.Tensor):
     @staticmethod
     def __new__(cls, held: torch.Tensor) -> "OnDevice":
         # Views of ordinary tensors are ordinary ones, also in inference mode.
-        with torch.inference_mode(False):
+        with torch.inference_mode(False) if torch.is_inference_mode_enabled() else _NOTHING:
             return torch.Tensor._make_wrapper_subclass(
                 cls,
                 held.shape,
@@ -211,20 +212,21 @@ class SimulatedDevice(TorchDispatchMode):
     def move(self, model: nn.Module) -> nn.Module:
         """A copy of a model on the device. Tensors that are neither parameters nor buffers stay
         behind, as with ``.cuda()``."""
-        model = copy.deepcopy(model)
-        moved: Dict[int, Any] = {}
-        for module in model.modules():
-            for table in (module._parameters, module._buffers):
-                for name, value in table.items():
-                    if value is not None and not isinstance(value, OnDevice):
-                        if id(value) not in moved:
-                            new: Any = OnDevice(value.data)
-                            if isinstance(value, nn.Parameter):
-                                new = nn.Parameter(new, requires_grad=value.requires_grad)
-                            # The old one is kept so that its id stays its own.
-                            moved[id(value)] = (value, new)
-                        table[name] = moved[id(value)][1]
-        return model
+        mine = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
+
+        def renew(value: torch.Tensor) -> torch.Tensor:
+            copied = value.detach().clone()
+            if id(value) not in mine:
+                return copied
+            new = OnDevice(copied)
+            if isinstance(value, nn.Parameter):
+                # As nn.Parameter makes it, without an operation on the device.
+                new.requires_grad_(value.requires_grad)
+                new._is_param = True
+            return new
+
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            return duplicate(model, renew)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None

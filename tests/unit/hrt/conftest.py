@@ -15,7 +15,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
-from tiny_weights import sharpen
+from tiny_weights import built_once, seed_host, sharpen
 from torch import Tensor
 
 from fairseq_hrt.hrt.config import HRTTaskConfig
@@ -51,24 +51,19 @@ def naive_attention(
     table: Optional[Tensor],
     visible: Callable[[int, int], bool],
 ) -> Tensor:
-    """Eq. 4 for one head, pair by pair: softmax(Q (K + R)^T / sqrt(d_k)) V; R = table[clip(j - i,
+    """Eq. 4 for one head, query by query: softmax(Q (K + R)^T / sqrt(d_k)) V; R = table[clip(j - i,
     -w, w) + w]."""
     length, width = query.shape
     rows = []
     for i in range(length):
-        scores, values = [], []
-        for j in range(key.size(0)):
-            if not visible(i, j):
-                continue
-            shifted = key[j]
-            if table is not None:
-                window = (table.size(0) - 1) // 2
-                distance = max(-window, min(window, positions[j] - positions[i]))
-                shifted = shifted + table[distance + window]
-            scores.append(torch.dot(query[i], shifted) / math.sqrt(width))
-            values.append(value[j])
-        weights = torch.stack(scores).softmax(0)
-        rows.append(sum(w * v for w, v in zip(weights, values)))
+        seen = [j for j in range(key.size(0)) if visible(i, j)]
+        shifted = key[seen]
+        if table is not None:
+            window = (table.size(0) - 1) // 2
+            distances = [max(-window, min(window, positions[j] - positions[i])) for j in seen]
+            shifted = shifted + table[[distance + window for distance in distances]]
+        weights = (shifted @ query[i] / math.sqrt(width)).softmax(0)
+        rows.append(weights @ value[seen])
     return torch.stack(rows)
 
 
@@ -271,12 +266,13 @@ TINY = dict(
 )
 
 
+@built_once
 def make_model(
     arch: str = "hrt_transformer", *, symbols: int = 12, seed: int = 1, **overrides: Any
 ) -> Any:
     """A tiny float64 model in evaluation mode with weights large enough for peaked, different
     distributions."""
-    torch.manual_seed(seed)
+    seed_host(seed)
     dictionary = make_dictionary(symbols)
     settings = {**TINY, **overrides}
     if arch.startswith("hrt"):

@@ -42,7 +42,7 @@ def naive(hrt, models, source, target, chunk, *, tail):
 
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(
-    seed=st.integers(0, 10**6),
+    seed=st.integers(0, 15),
     chunk=st.sampled_from([2, 3, "auto"]),
     tail=st.sampled_from(["eos", "pad"]),
     lengths=st.lists(st.tuples(st.integers(1, 7), st.integers(1, 8)), min_size=1, max_size=3),
@@ -76,8 +76,7 @@ def test_translations_are_scored_as_they_were_found(hrt, chunk, tail):
             beam=3, max_len_b=9, hrt_eos_last_chunk=True, hrt_decode_chunk=str(chunk)
         )
         generator = HRTGenerator([model], hrt.dictionary(SYMBOLS), options)
-        for rank in range(3):
-            best = [hypotheses[rank] for hypotheses in generator.generate([model], sample)]
+        for best in zip(*generator.generate([model], sample)):
             scored = score(hrt, [model], sample, [h["tokens"].tolist() for h in best], chunk)
             for mine, theirs in zip(scored, best):
                 # A first stage that writes </s> before its last token contradicts itself: its text

@@ -25,7 +25,7 @@ def small_sizes(monkeypatch):
 
 @settings(max_examples=10, deadline=None)
 @given(
-    seed=st.integers(0, 10_000),
+    seed=st.integers(0, 15),
     window=st.sampled_from(
         [
             dict(jacobi_mode="frontier", jacobi_window=3),
@@ -53,14 +53,14 @@ def test_equal_to_decoding_step_by_step(tiny, seed, window, rules, limit, length
 
 def test_a_pass_can_be_recorded(tiny):
     options = DecodingOptions(
-        beam=1, jacobi_mode="frontier", jacobi_window=3, max_len_b=13, min_len=1
+        beam=1, jacobi_mode="frontier", jacobi_window=3, max_len_b=9, min_len=1
     )
     reads = assert_recordable(
         lambda model: JacobiGenerator([model], tiny.dictionary(), options, drafter=Drafter()),
         tiny.lively(seed=5),
         tiny.sample([5, 3, 6]),
     )
-    assert reads <= 14 + 2
+    assert reads <= 10 + 2
 
 
 @pytest.mark.parametrize(

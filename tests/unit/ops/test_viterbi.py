@@ -106,6 +106,11 @@ class Elements(TorchDispatchMode):
 
     count = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        # Otherwise PyTorch imports its compiler.
+        return False
+
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         found = function(*arguments, **(options or {}))
         for value in (*arguments, *(found if isinstance(found, (tuple, list)) else (found,))):
