@@ -71,12 +71,6 @@ def pytest_configure_node(node) -> None:
     node.workerinput["forks"] = str(node.config.stash.get(FORKS, ""))
 
 
-def pytest_collection_finish() -> None:
-    """Takes what is imported by now out of the garbage collector's work: going through it takes
-    longer than most tests that collect garbage."""
-    gc.freeze()
-
-
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     from tiny_weights import seed_host
