@@ -7,7 +7,8 @@ A page is written by hand but for what stands between two markers, each on a lin
     <!-- NAME:begin -->
     <!-- NAME:end -->
 
-NAME is a table of ``tables.toml``, ``claims`` or ``main-claims``, a table of gpu.py, or
+NAME is a table of ``tables.toml``, ``claims``, ``quality-claims`` or ``speed-claims`` (those that
+claims.toml calls main), ``count-of-claims``, a table of gpu.py, or
 ``ENTRY/FILE.md``, the table that an analysis wrote. A table has ``columns`` and either ``rows``,
 whose cells are text with places of figures (see figures.py) in braces, two of them with ``÷`` for
 their quotient and with ``−`` for their difference, or ``systems``: label, place of the system and,
@@ -46,6 +47,7 @@ PAGES = (
     REPOSITORY / "README.md",
     REPOSITORY / "docs" / "choosing.md",
     REPOSITORY / "docs" / "guides" / "engines.md",
+    REPOSITORY / "docs" / "guides" / "gpu_speed.md",
     REPOSITORY / "docs" / "guides" / "papers_size.md",
     REPOSITORY / "examples" / "serve" / "README.md",
 )
@@ -221,33 +223,36 @@ def verdict(claim: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     return "no"
 
 
-def claims_table(claims: Sequence[Mapping[str, Any]], figures: Figures, others: bool) -> str:
-    """How many claims were reproduced, and a row for each of the main ones, for the repository's
-    page of results, or of the others, for the study's page of claims."""
+def claims_table(
+    claims: Sequence[Mapping[str, Any]], figures: Figures, main: Optional[str]
+) -> str:
+    """A row for each of the main claims about ``quality`` or ``speed``, for the repository's page
+    of results, or of those that are not main, for the study's page of claims."""
     rows: List[List[str]] = []
+    for claim in claims:
+        if claim.get("main") != main:
+            continue
+        word, found = judged(claim, figures)
+        link = claim["see"]
+        # Anchors are those of the study's page of results.
+        link = f"{RESULTS}{link}" if link.startswith("#") else link
+        if main is None:
+            found = found.replace("(#students-from-more-text)", "(more_text.md)")
+        else:
+            link = os.path.normpath(f"examples/study/{link}")
+        own = (claim["says"], claim["place"], claim.get("theirs", ""))
+        rows.append([*own, f"[{word}]({link})", found])
+    about = f"Claim about {main}" if main else "Claim"
+    return markdown([about, "from", "the paper has", "holds here", "what we found"], rows)
+
+
+def count_of_claims(claims: Sequence[Mapping[str, Any]], figures: Figures) -> str:
+    """How many claims were reproduced."""
     counts = dict.fromkeys(("yes", "partly", "no", "not run yet"), 0)
     for claim in claims:
-        word, found = judged(claim, figures)
-        counts[word] += 1
-        if claim.get("main", False) != others:
-            link = claim["see"]
-            # Anchors are those of the study's page of results.
-            link = f"{RESULTS}{link}" if link.startswith("#") else link
-            if others:
-                found = found.replace("(#students-from-more-text)", "(more_text.md)")
-            else:
-                link = os.path.normpath(f"examples/study/{link}")
-            own = (claim["says"], claim["place"], claim.get("theirs", ""))
-            rows.append([*own, f"[{word}]({link})", found])
+        counts[judged(claim, figures)[0]] += 1
     said = ", ".join(f"{count} {word}" for word, count in counts.items())
-    where = (
-        " The main ones: [RESULTS.md](../../RESULTS.md#do-the-papers-claims-hold)."
-        if others
-        else ""
-    )
-    return f"All {len(claims)}: {said}.{where}\n\n" + markdown(
-        ["Claim", "from", "the paper has", "holds here", "what we found"], rows
-    )
+    return f"All {len(claims)} claims: {said}."
 
 
 def table_text(name: str, tables: Mapping[str, Any], figures: Figures) -> str:
@@ -256,10 +261,12 @@ def table_text(name: str, tables: Mapping[str, Any], figures: Figures) -> str:
     Raises:
         ValueError: there is no table of this name, or a figure of it is missing.
     """
-    if name in ("claims", "main-claims"):
-        return claims_table(
-            read_toml(HERE / "claims.toml")["claim"], figures, others=name == "claims"
-        )
+    kind, _, about = name.rpartition("-")
+    if about == "claims":
+        claims = read_toml(HERE / "claims.toml")["claim"]
+        if kind == "count-of":
+            return count_of_claims(claims, figures)
+        return claims_table(claims, figures, kind or None)
     if name in gpu.TABLES:
         return markdown(*gpu.TABLES[name](figures.gpu))
     if name in tables:
