@@ -223,9 +223,7 @@ def verdict(claim: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     return "no"
 
 
-def claims_table(
-    claims: Sequence[Mapping[str, Any]], figures: Figures, main: Optional[str]
-) -> str:
+def claims_table(claims: Sequence[Mapping[str, Any]], figures: Figures, main: Optional[str]) -> str:
     """A row for each of the main claims about ``quality`` or ``speed``, for the repository's page
     of results, or of those that are not main, for the study's page of claims."""
     rows: List[List[str]] = []

@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
 # Runs a verb or a script with fewer systems than a recipe compares: those whose names begin as the
-# regular expression KEPT says; with UNDRAWN no picture is drawn.
+# regular expression KEPT names; with UNDRAWN no picture is drawn.
 COMPARE = """
 import os
 import re

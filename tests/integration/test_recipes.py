@@ -1606,4 +1606,5 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
     del settings["ROWS"]
     settings.update(FAMILIES="hrt", KEPT="AT greedy|native HRT")
     short = bash(EXAMPLES / "quickstart.sh", **settings).stdout
-    assert "settings changed" in short and short.count("finished before") == 7
+    # hrt is trained for k = 2 alone, which is all that is compared.
+        assert short.count("settings changed") == 2 and short.count("finished before") == 6

@@ -3,8 +3,8 @@
 The recipes are run as they stand. Only what ``fairseq-train`` is given is made smaller: sizes,
 batches and updates, in single precision on a CPU; as many checkpoints are averaged as there are
 updates, instead of five; and of a comparison memory is not measured, which starts a process for
-each system, no picture is drawn, which takes as long as all of its systems, and where KEPT says so
-some systems are left out: those that another comparison has as well. (That the programs accept the
+each system, no picture is drawn, which takes as long as all of its systems, and where KEPT names
+systems the others are left out: those that another comparison has as well. (That the programs accept the
 options of all of them is a test of ``test_recipes.py``.)
 """
 
