@@ -1607,4 +1607,4 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
     settings.update(FAMILIES="hrt", KEPT="AT greedy|native HRT")
     short = bash(EXAMPLES / "quickstart.sh", **settings).stdout
     # hrt is trained for k = 2 alone, which is all that is compared.
-        assert short.count("settings changed") == 2 and short.count("finished before") == 6
+    assert short.count("settings changed") == 2 and short.count("finished before") == 6
