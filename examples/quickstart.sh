@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job in one command: fast translation models from raw text to a table of their quality and
-# speed. On two cores it takes six to seven minutes, setting up included
+# speed. On two cores it takes about five minutes, setting up included
 # (examples/study/measured/quickstart.json).
 #
 #   bash examples/quickstart.sh                                 the built-in English-German corpus
@@ -273,10 +273,6 @@ if ctranslate2_is_installed; then CTRANSLATE2=yes; fi
 bash "$COMMON/prepare_text.sh" "$RAW"
 STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES, $(contents_of_text "$RAW")"$'\n'
 
-# The stages of each function for a model; "steps" are the same for the line that shows progress: title, log, updates, and
-# milliseconds that are expected of each on two cores of a server of 2024.
-step() { printf ' %q' "$1|$LOGS/$2.log|$3|$(($4 * PACE / 100))"; }
-
 teacher() {
     TITLE="training the teacher" stage teacher "$OUT/at" \
         "$AT_UPDATES updates, $PRECISION, seed $SEED" train_at
@@ -327,17 +323,17 @@ dag() {
 # expected of each update on two cores of a server of 2024.
 step() { printf ' %q' "$1|$LOGS/$2.log|$3|$(($4 * PACE / 100))"; }
 
-STEPS_hrt=$(step HRT hrt "$HRT_UPDATES" 155)
-STEPS_bidirectional=$(step IBDecoder bidirectional_2x1 "$IB_UPDATES" 100)
+STEPS_hrt=$(step HRT hrt "$HRT_UPDATES" 56)
+STEPS_bidirectional=$(step IBDecoder bidirectional_2x1 "$IB_UPDATES" 39)
 if [ -n "$EVERY" ]; then
-    STEPS_bidirectional+=$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 95)
+    STEPS_bidirectional+=$(step "IB+SA(2)" bidirectional_2x2 "$IB2_UPDATES" 37)
 fi
 STEPS_dag=""
 if [ -z "${DATA:-}" ]; then STEPS_dag=$(step "data for DAG" multimodal 0 14000); fi
-STEPS_dag+=$(step DAG dag "$DAG_UPDATES" 370)$(step FA-DAT dag_fuzzy "$FUZZY_UPDATES" 260)
-COMPARISON=20
+STEPS_dag+=$(step DAG dag "$DAG_UPDATES" 120)$(step FA-DAT dag_fuzzy "$FUZZY_UPDATES" 90)
+COMPARISON=27
 if [ -n "$ROWS" ]; then
-    STEPS_dag+=$(step NAT nat "$NAT_UPDATES" 80)
+    STEPS_dag+=$(step NAT nat "$NAT_UPDATES" 35)
     COMPARISON=240
 fi
 MULTIMODAL=$OUT/data-bin
@@ -370,8 +366,8 @@ if chosen dag; then
 elif [ ${#LEFT[@]} -eq 2 ]; then
     LEFT=(hrt) RIGHT=bidirectional
 fi
-STEPS=$(step teacher teacher "$AT_UPDATES" 80)
-if distilled; then STEPS+=$(step distilling distill 0 12000); fi
+STEPS=$(step teacher teacher "$AT_UPDATES" 42)
+if distilled; then STEPS+=$(step distilling distill 0 9500); fi
 FUNCTIONS=() STUDENT_LANES=""
 if [ ${#LEFT[@]} -gt 0 ]; then
     FUNCTIONS+=(left) STUDENT_LANES+=" --lane"
@@ -386,9 +382,9 @@ if [ -n "$RIGHT" ]; then
 fi
 AFTER=$COMPARISON
 if chosen dag; then
-    AFTER=$((COMPARISON + 400 * PACE / 100))
+    AFTER=$((COMPARISON + 260 * PACE / 100))
 elif distilled; then
-    AFTER=$((COMPARISON + 70 * PACE / 100))
+    AFTER=$((COMPARISON + 33 * PACE / 100))
 fi
 side_by_side "--after $AFTER --lane$STEPS" before_students
 if [ ${#FUNCTIONS[@]} -gt 0 ]; then
