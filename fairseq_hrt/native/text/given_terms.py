@@ -99,8 +99,13 @@ def with_terms(
     ]
     given: List[GivenTerm] = []
     text, last = "", 0
-    for start, end, number in sorted(edits):
-        term, replaced = terms[number], translation[start:end]
+    edits.sort()
+    limits = [*(start for start, _, _ in edits[1:]), len(translation)]
+    for (start, end, number), limit in zip(edits, limits):
+        term = terms[number]
+        if kept[number] is None and start < end:
+            start, end = _with_repeated(translation, (start, end), term.translation, (last, limit))
+        replaced = translation[start:end]
         text += translation[last:start]
         written = replaced
         if kept[number] is None:
@@ -328,6 +333,33 @@ def _free(translation: str, span: _Span, fixed: Sequence[_Span]) -> _Span:
     return end, end
 
 
+def _with_repeated(translation: str, span: _Span, given: str, limits: _Span) -> _Span:
+    """Extends a span, within ``limits``, by the words beside it with which the given translation
+    begins or ends.
+
+    The words of a term alone leave an article out, so that «die netten Köche» for «freundlichen
+    Köche» would otherwise follow the article that it has itself.
+    """
+    start, end = span
+    words = given.split()
+    most = min(len(words) - 1, _MOST_WORDS)
+    for count in range(most, 0, -1):
+        begin = " ".join(words[:count]) + " "
+        place = start - len(begin)
+        same = place >= limits[0] and translation[place:start].casefold() == begin.casefold()
+        if same and not within_word(translation, place):
+            start = place
+            break
+    for count in range(most, 0, -1):
+        tail = " " + " ".join(words[-count:])
+        place = end + len(tail)
+        same = place <= limits[1] and translation[end:place].casefold() == tail.casefold()
+        if same and not within_word(translation, place):
+            end = place
+            break
+    return start, end
+
+
 def _stripped(text: str, start: int, end: int) -> _Span:
     while start < end and text[start].isspace():
         start += 1
@@ -338,11 +370,12 @@ def _stripped(text: str, start: int, end: int) -> _Span:
 
 def _cased(text: str, before: str, replaced: str) -> str:
     """A given translation, ``text``, with a capital first letter if it replaces a capitalised word
-    at the beginning of the sentence; unchanged if it has capitals itself. ``before``: the
-    translation before it."""
+    at the beginning of the sentence; unchanged if its first word has a capital itself. ``before``:
+    the translation before it."""
     first = text[0].upper()
     begins = not any(map(str.isalnum, before)) and replaced[:1].isupper()
-    return first + text[1:] if begins and text.islower() and len(first) == 1 else text
+    small = text.split(maxsplit=1)[0].islower()
+    return first + text[1:] if begins and small and len(first) == 1 else text
 
 
 def _apart(left: str, right: str) -> bool:

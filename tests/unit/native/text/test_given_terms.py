@@ -125,6 +125,27 @@ def test_words_that_are_aligned_are_replaced():
         assert placed(source, translation, links, terms)[0] == expected
 
 
+def test_words_that_the_given_translation_has_itself_are_not_repeated():
+    """The alignment often leaves an article out."""
+    terms = {"the old dogs": "die alten Hunde"}
+    for first in ("die", "Die"):
+        text, written = placed(
+            "the old dogs bark", f"{first} greisen Hunde bellen", [(1, 1), (2, 2)], terms
+        )
+        assert text == f"{first} alten Hunde bellen"
+        assert written[0].replaced == f"{first} greisen Hunde"
+    terms = {"York city": "Ort in York"}
+    text, _ = placed("York city lies", "die Stadt in York liegt", [(1, 1)], terms)
+    assert text == "die Ort in York liegt"
+    # Parts of words, and the words of another term, stay.
+    terms = {"old dogs": "die alten Hunde", "cat": "Sadie"}
+    text, _ = placed("old dogs", "Sadie greisen Hunde", [(1, 0), (2, 1)], terms)
+    assert text == "Sadie die alten Hunde"
+    terms = {"cat": "Katze und Hund", "dog": "Hund"}
+    text, _ = placed("cat dog", "Mieze Hund", [(0, 0), (1, 1)], terms)
+    assert text == "Katze und Hund Hund"
+
+
 def test_the_translation_of_a_term_alone_shows_its_words():
     english, german = "the old dog sees a cat", "der alte Hund sieht eine Katze"
     pairs = [(0, 0), (1, 1), (1, 2), (2, 2), (3, 3), (4, 5), (5, 5)]
