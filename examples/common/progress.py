@@ -136,7 +136,7 @@ def main(arguments=None):
             elif now - said >= EVERY:
                 said = now
                 print(text, flush=True)
-            time.sleep(0.5)
+            time.sleep(0.1)
         if terminal:
             print("\r\033[K", end="", flush=True)
     except KeyboardInterrupt:

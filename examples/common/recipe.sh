@@ -69,7 +69,7 @@ ended() {
             if kill -0 -- "-$lane" 2>/dev/null; then left+=("$lane"); fi
         done
         LANES=("${left[@]}")
-        if [ $((rounds++ % 10)) -eq 0 ]; then
+        if [ $((rounds++ % 5)) -eq 0 ]; then
             for lane in "${LANES[@]}"; do kill -TERM -- "-$lane" 2>/dev/null || true; done
         fi
         if [ ${#LANES[@]} -gt 0 ]; then sleep 0.1; fi

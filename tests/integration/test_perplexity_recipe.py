@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from recipe_scripts import copied
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = (
     "--decoder-layers 1 --decoder-embed-dim 32 --decoder-ffn-embed-dim 32"
-    " --decoder-attention-heads 2 --max-update 3 --max-tokens 200 --update-freq 1 --cpu"
+    " --decoder-attention-heads 2 --max-tokens 200 --update-freq 1 --cpu --num-workers 0"
     " --tokens-per-sample 100"
 )
 
@@ -24,11 +25,13 @@ pytestmark = pytest.mark.slow
 def start(forks, tmp_path):
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 
-    def call(script, *arguments, status=0, **settings):
+    own = forks.of_a_shell({"fairseq-train": TINY, "fairseq-eval-lm": "--cpu --num-workers 0"})
+
+    def call(script, *arguments, status=0, copies=False, **settings):
         environment = {
             **os.environ, "PATH": programs, "OMP_NUM_THREADS": "1", "OUT": str(tmp_path / "out"),
-            "FP16": "", "UPDATES": "3", "MERGES": "30",
-            **forks.of_a_shell({"fairseq-train": TINY, "fairseq-eval-lm": "--cpu"}), **settings,
+            "FP16": "", "UPDATES": "1", "MERGES": "30", **(copied(own) if copies else own),
+            **settings,
         }  # fmt: skip
         shown = subprocess.run(
             ["bash", str(ROOT / "examples" / script), *map(str, arguments)],
@@ -69,11 +72,12 @@ def test_translations_are_scored_by_a_model_of_the_target_side(start, tmp_path):
     for split, lines in (("train", 40), ("valid", 8), ("test", 8)):
         for language in ("en", "de"):
             text = "".join(
-                " ".join(random.choices(["Hund", "bellt", "laut", "der", "sehr"], k=5)) + ".\n"
+                " ".join(random.choices(["Hund", "bellt", "laut", "der", "sehr"], k=5)) + " .\n"
                 for _ in range(lines)
             )
             (tmp_path / f"{split}.{language}").write_text(text)
-    start("common/prepare_text.sh", tmp_path)
+    # As the recipe makes it, whose words and subwords these are.
+    start("common/prepare_text.sh", tmp_path, copies=True, SPLITS="train valid")
     (tmp_path / "same.de").write_text("Der Hund bellt.\n" * 4)
     shown = start("measure/perplexity.sh", f"reference={tmp_path / 'test.de'}", "same=same.de")
     out = tmp_path / "out/lm"

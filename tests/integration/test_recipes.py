@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from fairseq import options
-from recipe_scripts import COMPARE, EXAMPLES, ROOT, bash
+from recipe_scripts import COMPARE, EXAMPLES, ROOT, bash, begun, copied
 
 from fairseq_hrt.cli.main import VERBS, module_of
 from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
@@ -285,7 +285,8 @@ TINY = " ".join(f"--{side}-{name} {size}" for side in ("encoder", "decoder") for
 @pytest.mark.slow
 def test_a_first_student_from_end_to_end(forks, tmp_path):
     """As it stands there, outside the clone, but with a tiny corpus and tiny models."""
-    tiny = {"fairseq-train": f"{TINY} --max-update 2 --max-tokens 600 --max-target-positions 60"}
+    tiny = {"fairseq-train": f"{TINY} --max-update 1 --max-tokens 600 --max-target-positions 60"
+            " --num-workers 0"}  # fmt: skip
     small = 'case $1 in *generate.py) set -- "$@" --train 60 --valid 10 --test 5;; esac'
     script = "".join(blocks("bash", "docs/first_student.md"))
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -803,10 +804,10 @@ def test_royalflush_decodes_in_half_precision_if_it_may(monkeypatch):
     assert [word for word in half if word != "--fp16"] == single and "--fp16" in half
 
 
-@pytest.mark.parametrize("recipe, start", [
-    ("gigaword", "scratch"), ("cnn_dailymail", "scratch"), ("summaries", "teacher"),
+@pytest.mark.parametrize("recipe, start, targets", [
+    ("gigaword", "scratch", "raw"), ("cnn_dailymail", "scratch", "distilled"),
+    ("summaries", "teacher", "raw"), ("summaries", "teacher", "distilled"),
 ])  # fmt: skip
-@pytest.mark.parametrize("targets", ["raw", "distilled"])
 def test_summaries_from_scratch_and_on_raw_targets(recipe, start, targets, monkeypatch):
     """As in Table 6; what is not the default of a recipe stands beside it."""
     other = {"scratch": "teacher", "teacher": "scratch"}[start]
@@ -839,15 +840,16 @@ SENTENCES = {
 @pytest.fixture
 def raw_text(forks, tmp_path):
     """A function that writes raw text of two languages; it returns the settings of a recipe for
-    it, whose commands are forks."""
+    it, whose commands are forks; with `copies` words and subwords are those of the text."""
 
-    def write(*languages):
+    def write(*languages, copies=False):
         for split, lines in (("train", 60), ("valid", 9), ("test", 9)):
             for language in languages:
                 text = "".join(f"{SENTENCES[language]} {number}\n" for number in range(lines))
                 (tmp_path / f"{split}.{language}").write_text(text, encoding="utf-8")
+        own = forks.of_a_shell()
         return {
-            **forks.of_a_shell(),
+            **(copied(own) if copies else own),
             "DATA": str(tmp_path),
             "OUT": str(tmp_path / "out"),
             "SAMPLE": "7",
@@ -858,7 +860,7 @@ def raw_text(forks, tmp_path):
 
 @pytest.mark.slow
 def test_pieces_of_raw_text(raw_text, tmp_path):
-    settings = {**raw_text("en", "de"), "MERGES": "30"}
+    settings = {**raw_text("en", "de"), "MERGES": "30", "SPLITS": "train"}
     bash(EXAMPLES / "wmt22_en_de/prepare.sh", **settings, SENTENCEPIECE="learn")
     out = tmp_path / "out"
     pieces = (out / "pieces/train.de").read_text(encoding="utf-8").splitlines()
@@ -873,7 +875,7 @@ def test_pieces_of_raw_text(raw_text, tmp_path):
         "SENTENCEPIECE": str(out / "pieces/sentencepiece.model"),
     }
     bash(EXAMPLES / "wmt22_en_de/prepare.sh", **again)
-    for file in ("pieces/test.en", "data-bin/dict.en.txt", "data-bin/test.en-de.de.bin"):
+    for file in ("pieces/train.en", "data-bin/dict.en.txt", "data-bin/train.en-de.de.bin"):
         assert (tmp_path / "again" / file).read_bytes() == (out / file).read_bytes()
     for wrong, message in (
         (str(tmp_path / "none"), "there is no such model"),
@@ -946,14 +948,12 @@ def test_one_folder_prepared_in_several_ways(raw_text, tmp_path):
             out / "data-bin/train.en-de.en.idx"
         ).read_bytes()
 
-    joint = prepared()
+    joint = prepared(SEPARATE="0")
     pieces = prepared(SENTENCEPIECE="learn", MERGES="36")
     assert "▁" in pieces[0] and "@@" in joint[0]
     separate = prepared(SEPARATE="1", TOKENISED="1")
-    assert separate != joint and not {"ein", "Mann"} & {
-        line.split()[0] for line in separate[0].splitlines()
-    }
-    assert prepared(SEPARATE="0") == joint
+    known = [{line.split()[0] for line in own[0].splitlines()} for own in (joint, separate)]
+    assert {"ein", "Mann"} <= known[0] and not {"ein", "Mann"} & known[1]
     for own in (joint, pieces, separate):
         # The number of sentences stands after magic, version and type.
         assert int.from_bytes(own[1][18:26], "little") == 60
@@ -1085,7 +1085,10 @@ def test_a_recipe_does_not_wait_for_the_one_that_called_it(tmp_path):
 
 
 def test_what_was_used_may_be_removed(tmp_path, raw_text, untrained):
-    settings = {**raw_text("en", "de"), "OUT": str(tmp_path / "prepared"), "MERGES": "30"}
+    settings = {
+        **raw_text("en", "de", copies=True), "OUT": str(tmp_path / "prepared"), "MERGES": "30",
+        "BASH_FUNC_fairseq-preprocess%%": "() { :; }",
+    }  # fmt: skip
     del settings["DATA"], settings["SAMPLE"]
     corpus = tmp_path / "corpus"
     corpus.mkdir()
@@ -1104,7 +1107,7 @@ def test_what_was_used_may_be_removed(tmp_path, raw_text, untrained):
 
 
 def test_other_text_under_the_same_name_is_noticed(raw_text, tmp_path):
-    settings = {**raw_text("en", "de"), "MERGES": "30", "SPLITS": "train valid"}
+    settings = {**raw_text("en", "de", copies=True), "MERGES": "30", "SPLITS": "train valid"}
     del settings["SAMPLE"]
     (tmp_path / "test.de").unlink()
     folder = settings.pop("DATA")
@@ -1125,7 +1128,7 @@ def test_other_text_under_the_same_name_is_noticed(raw_text, tmp_path):
 
 
 def test_sources_are_cut_and_targets_are_not(raw_text):
-    settings = {**raw_text("en", "de"), "MERGES": "30", "SPLITS": "train valid"}
+    settings = {**raw_text("en", "de", copies=True), "MERGES": "30", "SPLITS": "train valid"}
     folder, out = settings.pop("DATA"), Path(settings["OUT"])
     del settings["SAMPLE"]
     recipe = EXAMPLES / "common/prepare_text.sh"
@@ -1182,12 +1185,17 @@ def test_several_languages_become_one_task(forks, tmp_path):
             with gzip.open(tmp_path / f"{split}.{language}.gz", "wt") as file:
                 file.write("".join(f"{words} {number}\n" for number in range(lines)))
     settings = {"DATA": str(tmp_path), "OUT": str(tmp_path / "out"), "MERGES": "60", "TGT": "de fr"}
+    settings["SPLITS"] = "train"
     for command in commands(
         "multi30k/prepare.sh", **{name: settings[name] for name in ("DATA", "TGT")}
     ):
         parse(command)
-    settings.update(forks.of_a_shell())
+    # All parts are made into words, mixed and told apart in the same way.
+    others = "*/tokenize_text.py*/raw/test.*|*/tokenize_text.py*/raw/valid.*"
+    own = forks.of_a_shell(python=f'case "$*" in {others}) gzip -cdf "${{@: -1}}"; return ;; esac')
+    settings.update(own)
     bash(EXAMPLES / "multi30k/prepare.sh", **settings)
+    assert (tmp_path / "out/mixed/test.en").read_text().startswith("__de__ a man rides a bike . 0")
     words = [
         (tmp_path / f"out/text/train.{language}").read_text().split("\n")[:4]
         for language in ("en", "xx")
@@ -1208,18 +1216,19 @@ def test_several_languages_become_one_task(forks, tmp_path):
     assert {
         line.split()[0] for line in (tmp_path / "out/bpe/train.en").read_text().splitlines()
     } == {"__de__", "__fr__"}
-    assert (tmp_path / "out/data-bin/test.en-xx.xx.bin").exists()
+    assert (tmp_path / "out/data-bin/train.en-xx.xx.bin").exists()
     assert "\n+ " not in bash(EXAMPLES / "multi30k/prepare.sh", **settings).stdout
     # Other languages are another text.
     settings["TGT"] = "fr\tde"
-    settings.update(BEFORE_SUBWORDS)
+    settings.update({**copied(own), **BEFORE_SUBWORDS})
     assert bash(EXAMPLES / "multi30k/prepare.sh", **settings, check=False).returncode == 3
     assert (tmp_path / "out/text/train.en").read_text().startswith("__fr__")
     prepare, mixed = EXAMPLES / "common/prepare_text.sh", tmp_path / "out/mixed"
     (mixed / "test.xx").write_text("eins\n")
     refused = bash(
-        prepare, str(mixed), check=False, OUT=str(tmp_path / "other"), TGT="xx", TOKENISED="1"
-    )
+        prepare, str(mixed), check=False, OUT=str(tmp_path / "other"), TGT="xx", TOKENISED="1",
+        SPLITS="test",
+    )  # fmt: skip
     assert refused.returncode == 1 and "have different numbers of lines" in refused.stderr
 
 
@@ -1366,15 +1375,18 @@ def test_what_outlives_a_killed_start_is_waited_for(stages, tmp_path):
     out, script = tmp_path / "out", tmp_path / "recipe_under_test.sh"
     (out / "log").touch()
     whole = script.read_text()
-    script.write_text(
-        whole.replace("first() {", "first() { touch $OUT/started; sleep 1.5; }; unused() {")
-    )
+    # A process of its own.
+    waits = 'bash -c "touch $OUT/started; until [ -f $OUT/go ]; do sleep 0.05; done"'
+    script.write_text(whole.replace("first() {", f"first() {{ {waits}; }}; unused() {{"))
     killed = subprocess.Popen(["bash", str(script), str(out)], stdout=subprocess.DEVNULL)
     until((out / "started").exists)
     killed.kill()
     killed.wait()
     script.write_text(whole)
-    assert f"another start (process {killed.pid}) works in" in bash(script, str(out)).stdout
+    second = subprocess.Popen(["bash", str(script), str(out)], stdout=subprocess.PIPE, text=True)
+    assert f"another start (process {killed.pid}) works in" in second.stdout.readline()
+    (out / "go").touch()
+    second.communicate(timeout=30)
     assert bash(script, str(out)).stdout.count("finished before") == 2
 
 
@@ -1560,11 +1572,10 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
     compare = tmp_path / "compare.py"
     compare.write_text(COMPARE)
     compared = f'if [ $1 = benchmark ]; then python {compare} "$@" --batch-sizes 1; return; fi;'
-    own["BASH_FUNC_fairseq-hrt%%"] = own["BASH_FUNC_fairseq-hrt%%"].replace("{", "{ " + compared, 1)
-    kept = "AT (greedy|[+])|HRT k=[23] .1|IB.* greedy|NAT|DAG lookahead|FA-DAT greedy"
+    own["BASH_FUNC_fairseq-hrt%%"] = begun(own["BASH_FUNC_fairseq-hrt%%"], compared)
     settings = {
-        **own, "KEPT": f"{kept}|CTranslate2 int8 greedy|native (AT|HRT k=2|IBDecoder|FA-DAT)",
-        "OUT": str(tmp_path / "out"), "TRAIN": "300", "VALID": "5", "TEST": "5", "MERGES": "600",
+        **own, "KEPT": "AT (greedy|[+])|HRT k=[23] .1|IB.* greedy|NAT|DAG lookahead|FA-DAT greedy",
+        "OUT": str(tmp_path / "out"), "TRAIN": "150", "VALID": "5", "TEST": "5", "MERGES": "600",
         "AT_UPDATES": "2", "HRT_UPDATES": "2", "IB_UPDATES": "2", "IB2_UPDATES": "2",
         "NAT_UPDATES": "2", "DAG_UPDATES": "2", "FUZZY_UPDATES": "2",
         "SPEED_SENTENCES": "1", "REPEATS": "1", "ROWS": "all", "FAMILIES": "all",
@@ -1594,17 +1605,22 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
             assert system["identical"] == 5
     for system in document["systems"]:
         assert 0 <= system["quality"]["valid_share"] <= 1
-        # CTranslate2 does not tell.
-        assert (
-            system["name"].startswith("CTranslate2") or system["timings"]["1"]["decoder_calls"] > 0
-        )
+        assert system["timings"]["1"]["decoder_calls"] > 0
     assert (tmp_path / "out/quality_speed.png").stat().st_size > 0
     assert "× AT greedy" in (tmp_path / "out/table.md").read_text()
-    again = bash(EXAMPLES / "quickstart.sh", **settings).stdout
-    assert again.count("finished before") == 17 and "\n+ " not in again
     # One row a family needs no further training.
     del settings["ROWS"]
-    settings.update(FAMILIES="hrt", KEPT="AT greedy|native HRT")
-    short = bash(EXAMPLES / "quickstart.sh", **settings).stdout
+    installed = 'if [ "$1" = -c ]; then return 0; fi; '
+    settings["BASH_FUNC_python%%"] = begun(own["BASH_FUNC_python%%"], installed)
+    settings.update(UNDRAWN="1", KEPT="AT greedy|CTranslate2|native (HRT|FA-DAT)")
+    again = bash(EXAMPLES / "quickstart.sh", **settings).stdout
+    assert again.count("finished before") == 15 and again.count("settings changed") == 1
+    document = json.loads((tmp_path / "out/results.json").read_text())
+    assert [system["name"] for system in document["systems"]] == [
+        "AT greedy (fairseq)", "AT greedy", "CTranslate2 int8", "native HRT", "native FA-DAT",
+    ]  # fmt: skip
     # hrt is trained for k = 2 alone, which is all that is compared.
-    assert short.count("settings changed") == 2 and short.count("finished before") == 6
+    settings.update({"FAMILIES": "hrt", "BASH_FUNC_fairseq-train%%": "() { exit 3; }"})
+    short = bash(EXAMPLES / "quickstart.sh", check=False, **settings)
+    assert short.returncode == 3 and "training HRT: settings changed" in short.stdout
+    assert short.stdout.count("finished before") == 6

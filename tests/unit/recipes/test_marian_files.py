@@ -63,10 +63,10 @@ def imported(bundle, engine):
     return words, [one.score for one in found]
 
 
-@pytest.mark.parametrize("cell, before, tied", [
-    ("attention", True, False), ("attention", False, True), ("ssru", True, True),
-    ("ssru", False, False),
-])  # fmt: skip
+# (A model with attention, tied and normalised after: the test that follows.)
+@pytest.mark.parametrize(
+    "cell, before, tied", [("attention", True, False), ("ssru", True, True), ("ssru", False, False)]
+)
 def test_the_importer_makes_the_same_model_of_it(folder, tiny, tmp_path, cell, before, tied):
     options = dict(marian_cell=cell, activation_fn="relu", **SIZES)
     options |= dict(encoder_normalize_before=before, decoder_normalize_before=before)

@@ -4,6 +4,7 @@ tests/integration/test_recipes.py)."""
 import gzip
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,22 @@ def program(load_example):
     return load_example("common/tokenize_text.py")
 
 
-def test_words_of_chinese_text(program):
-    pytest.importorskip("jieba")
+def test_words_of_chinese_text(program, tmp_path, monkeypatch):
+    """With a small dictionary: reading jieba's takes seconds (tests/unit/export/
+    test_preparation.py does)."""
+    jieba = pytest.importorskip("jieba")
+    words = "我们 骑 自行车 去 公园 天气 很 好".split()
+    known = "".join(f"{word} 99\n" for word in words) + "很好 1\n"
+    (tmp_path / "words").write_text(known, encoding="utf-8")
+    monkeypatch.setattr(jieba, "Tokenizer", partial(jieba.Tokenizer, str(tmp_path / "words")))
+    word_separator.cache_clear()
     lines = ["我们骑自行车去公园，天气很好。", "", " It is 3.5% ."]
     assert list(program.tokenize(iter(lines), "zh")) == [
         "我们 骑 自行车 去 公园 ， 天气 很 好 。",
         "",
         "It is 3.5% .",
     ]
+    word_separator.cache_clear()
 
 
 def test_without_the_package_it_says_what_to_do(program, tmp_path, monkeypatch):
