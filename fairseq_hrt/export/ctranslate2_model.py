@@ -257,7 +257,7 @@ def largest_difference(
 ) -> float:
     """The largest difference between a log-probability of fairseq's ``model`` and of CTranslate2's
     ``translator``, over a random sentence pair of each of the ``lengths`` (words without
-    ``</s>``)."""
+    ``</s>``) for which the model has positions."""
     draw = torch.Generator().manual_seed(1)
 
     def sentence(dictionary: Dictionary, length: int) -> Tensor:
@@ -267,7 +267,8 @@ def largest_difference(
         return torch.randint(first, len(dictionary), (length,), generator=draw)
 
     largest = 0.0
-    for length in lengths:
+    most = min(model.encoder.max_positions(), model.decoder.max_positions())
+    for length in (own for own in lengths if own < most):
         words, translation = sentence(source, length), sentence(target, length)
         end, start = torch.tensor([source.eos()]), torch.tensor([target.eos()])
         logits = model(

@@ -29,6 +29,7 @@ VARIANTS = {
     "gelu_accurate": dict(activation_fn="gelu_accurate"),
     "learned positions": dict(encoder_learned_pos=True, decoder_learned_pos=True),
     "shared embeddings": dict(share_decoder_input_output_embed=True, no_scale_embedding=True),
+    "few positions": dict(max_source_positions=14, max_target_positions=14),
     "unequal depth and width": dict(
         encoder_layers=3, decoder_layers=1, decoder_embed_dim=24, decoder_attention_heads=3
     ),
