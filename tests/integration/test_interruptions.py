@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ENVIRONMENT
+from native_bundles import with_runtime
 from test_hub_cli import distilled, fuzzed_lines
 from tiny_models import FAMILIES, LETTERS, write_bundle, write_checkpoint
 
@@ -184,8 +185,9 @@ def test_no_line_is_lost(family, tmp_path, capfd):
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
 def test_what_the_shell_hands_over(forks, tmp_path):
     """A full disk, a closed stream and process substitution, through the real command line; where a
-    fork does not have the stream, the command starts from nothing."""
-    write_bundle(tmp_path / "bundle", "autoregressive")
+    fork does not have the stream, the command starts from nothing: with the native engine, which
+    imports no PyTorch."""
+    with_runtime(tmp_path / "bundle", "autoregressive")
     (tmp_path / "x").write_text("a b\nc\n")
     full = tmp_path / "full"
     try:
@@ -194,7 +196,7 @@ def test_what_the_shell_hands_over(forks, tmp_path):
     except OSError:
         full = Path("/dev/full")
     fork = shlex.join(forks.command("fairseq-hrt"))
-    translate = f"{sys.executable} -m fairseq_hrt translate bundle --threads 1 --device cpu"
+    translate = f"{sys.executable} -m fairseq_hrt translate bundle --threads 1"
     script = {
         f"{fork} translate bundle x > {full}": (2, "the standard output: No space left on device"),
         f"{translate} x >&-": (2, "the standard output is closed"),
