@@ -5,7 +5,8 @@
 #   bash tests/run.sh quick         those that take a moment
 #   bash tests/run.sh tests/unit -k mask    what follows goes to pytest
 #
-# WORKERS (2): processes that share the tests, a file at a time; 0: none besides this one.
+# WORKERS (3): processes that share the tests, a file at a time, one more than two cores keep busy,
+# since some tests wait; 0: none besides this one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,5 +21,5 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 # where it is set each process compiles what it imports, two seconds a time
 unset PYTHONDONTWRITEBYTECODE
 # all of it has ten minutes: what takes long is named
-exec .venv/bin/python -m pytest -n "${WORKERS:-2}" --dist loadfile --no-loadscope-reorder \
+exec .venv/bin/python -m pytest -n "${WORKERS:-3}" --dist loadfile --no-loadscope-reorder \
     --durations 30 --durations-min 3 "${selection[@]}" "$@"

@@ -74,11 +74,11 @@ def fuzzy(command, toy_data, student, tmp_path_factory):
     [
         "--dag-decode-strategy greedy --dag-decode-upsample-scale 2",
         "--dag-no-repeat-consecutive 2 --no-repeat-ngram-size 3 --dag-candidates 8",
-        "--dag-decode-strategy viterbi --dag-keep-repeats",
+        "--dag-decode-strategy viterbi --dag-keep-repeats --print-step --retain-iter-history"
+        " --dag-allow-unk --unkpen 3",
         "--dag-decode-strategy joint-viterbi --dag-decode-length-beta 1.2 --fp16",
         "--dag-decode-strategy beam --beam 4 --nbest 2 --lenpen 1.1",
         "--dag-decode-strategy sample --nbest 2 --temperature 0.7 --dag-sample-topp 0.9",
-        "--print-step --retain-iter-history --dag-allow-unk --unkpen 3",
     ],
 )
 def test_generate(command, toy_data, fuzzy, options):

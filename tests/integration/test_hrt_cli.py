@@ -79,8 +79,7 @@ def test_a_checkpoint_names_no_class_of_this_package(student):
     "options",
     [
         "--hrt-decode-chunk 1 --beam 1",
-        "--hrt-decode-chunk 2 --beam 4 --hrt-nat-beam 2 --nbest 2",
-        "--hrt-decode-chunk 3 --beam 1 --lenpen 0.6",
+        "--hrt-decode-chunk 2 --beam 4 --hrt-nat-beam 2 --nbest 2 --lenpen 0.6",
         "--hrt-decode-chunk 3 --beam 4 --rescore-path {student}",
         "--hrt-decode-chunk auto --hrt-chunk-table 4:1,6:2,inf:3 --beam 2 --fp16",
         "--beam 2 --hrt-eos-last-chunk --print-step --retain-iter-history",

@@ -172,7 +172,7 @@ def test_models_of_several_languages(command, toy_data, tmp_path, options, beam,
                "--lang-pairs", "de-en", *options)  # fmt: skip
     command(
         "fairseq-train", toy_data, *several, "--arch", "transformer", *SIZES, *OPTIMIZER,
-        "--criterion", "label_smoothed_cross_entropy", "--max-update", "8", "--save-dir", tmp_path,
+        "--criterion", "label_smoothed_cross_entropy", "--max-update", "3", "--save-dir", tmp_path,
     )  # fmt: skip
     path = tmp_path / "checkpoint_last.pt"
     shared = (

@@ -265,9 +265,11 @@ def test_a_worker_that_is_killed_is_replaced(bundles):
                 pool.submit(ask)
             try:
                 killed = before.pop()
-                time.sleep(0.3)
-                os.kill(killed, signal.SIGKILL)
                 deadline = time.monotonic() + SECONDS
+                while len(results) < 20:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.02)
+                os.kill(killed, signal.SIGKILL)
                 while len(workers_of(process) - {killed}) < 2:
                     assert time.monotonic() < deadline
                     time.sleep(0.05)
@@ -435,6 +437,9 @@ def chromium():
             found = Browser(f"http://127.0.0.1:{port}")
             yield found
             found.close()
+            # Killed before its Chromium has ended, it would leave that behind.
+            httpx.get(f"http://127.0.0.1:{port}/shutdown", verify=WITHOUT_CERTIFICATES)
+            process.wait(SECONDS)
         finally:
             process.kill()
 
@@ -740,21 +745,20 @@ def test_requests_made_from_the_description(bundles, tmp_path):
         assert ended(process) == 0
 
 
-def example(name, *arguments):
-    """A program of examples/serve, run to its end."""
-    program = [
-        sys.executable,
-        Path(fairseq_hrt.__file__).parents[1] / "examples" / "serve" / name,
-        *arguments,
-    ]
-    return subprocess.run(
-        list(map(str, program)), capture_output=True, text=True, timeout=SECONDS, env=environment()
-    )
+@pytest.fixture
+def example(load_example, monkeypatch):
+    """A function that runs a program of examples/serve in this process."""
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+
+    def run(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *map(str, arguments)])
+        load_example(f"serve/{name}.py").main()
+
+    return run
 
 
-def test_the_same_load_on_several_servers(
-    bundles, converted, tmp_path, load_example, monkeypatch, capsys
-):
+def test_the_same_load_on_several_servers(bundles, converted, tmp_path, example, capsys):
     """Our engine and CTranslate2 behind the same server code: both translate, are measured, and end
     well."""
     (tmp_path / "lines").write_text("a b c\n\nd e. f\n")
@@ -771,14 +775,13 @@ def test_the_same_load_on_several_servers(
         "1",
         "3",
         "--seconds",
-        "0.3",
-        "--warm-up",
         "0.1",
+        "--warm-up",
+        "0.05",
         "--json",
         tmp_path / "figures",
     ]
-    result = example("compare.py", "--server", own, "--server", other, *arguments)
-    assert result.returncode == 0, result.stderr
+    example("compare", "--server", own, "--server", other, *arguments)
     rows = json.loads((tmp_path / "figures").read_text())
     assert [(row["server"], row["clients"]) for row in rows] == [
         ("native", 1),
@@ -789,16 +792,14 @@ def test_the_same_load_on_several_servers(
     assert all(
         row["failures"] == 0 and row["requests/s"] > 0 and row["memory MB"] > 10 for row in rows
     )
-    assert result.stdout.count("| native |") == 2
+    assert capsys.readouterr().out.count("| native |") == 2
     for wrong, message in (
         ("no command", "write NAME=COMMAND"),
         ("k=2=python -c pass", "no program '2=python'"),
         ("x=python -c pass", "does not start"),
     ):
-        given = ["compare.py", "--server", wrong, *map(str, arguments)]
-        monkeypatch.setattr(sys, "argv", given)
         with pytest.raises(SystemExit, match=f"^error: .*{message}"):
-            load_example("serve/compare.py").main()
+            example("compare", "--server", wrong, *arguments)
 
 
 def test_another_engine_translates_what_it_would_without_the_server(bundles, converted):
@@ -857,30 +858,28 @@ def test_replicas_on_a_ray_cluster(bundles):
         assert process.wait(SECONDS) == 0
 
 
-def test_hostile_requests_and_memory(bundles, tmp_path, load_example, monkeypatch):
+def test_hostile_requests_and_memory(bundles, tmp_path, example, capsys):
     """A few of each kind; the program counts what the server made of them, and whether it goes
     on. Another one watches its memory afterwards."""
-    with serving(bundles / "hrt", "--time-limit", "2") as (process, address):
-        arguments = ["--source", "de", "--target", "en", "--requests", "150", "--patience", "40"]
-        result = example("hostile.py", address, *arguments)
+    with serving(bundles / "hrt", "--time-limit", "1") as (process, address):
+        arguments = ["--source", "de", "--target", "en"]
+        with pytest.raises(SystemExit, match="^0$"):
+            example("hostile", address, *arguments, "--requests", "150", "--patience", "40")
         assert (
-            result.returncode == 0
-            and "150 requests, 0 failures of the server; a right one afterwards: 200"
-            in result.stdout
-        ), result.stdout + result.stderr
+            "150 requests, 0 failures of the server; a right one afterwards: 200"
+            in capsys.readouterr().out
+        )
         (tmp_path / "lines").write_text("a b c\nd e f\n")
         own = ["--lines", tmp_path / "lines", "--requests", "40", "--process", process.pid]
-        watched = example("load.py", address, *arguments[:4], *own)
+        example("load", address, *arguments, *own)
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
-    rows = [line.split() for line in watched.stdout.splitlines()[1:]]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
     assert [int(row[0]) for row in rows] == list(range(4, 41, 4)) and all(
         row[3] == "0" and float(row[4]) > 10 for row in rows
     )
-    given = [*arguments[:-4], "--requests", "1", "--patience", "1"]
-    monkeypatch.setattr(sys, "argv", ["hostile.py", address, *given])
     with pytest.raises(SystemExit, match="^1$"):
-        load_example("serve/hostile.py").main()
+        example("hostile", address, *arguments, "--requests", "1", "--patience", "1")
 
 
 def test_attacks(bundles, load_example, monkeypatch, capsys):

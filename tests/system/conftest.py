@@ -28,7 +28,7 @@ def train(command):
             "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--lr", "0.005",
             "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "40", "--max-tokens", "400",
             "--clip-norm", "1", "--seed", "1", "--cpu", "--num-workers", "0", "--save-dir", folder,
-            "--no-epoch-checkpoints", "--log-format", "simple", "--disable-validation",
+            "--save-interval", "1000", "--log-format", "simple", "--disable-validation",
             "--share-decoder-input-output-embed", *options,
         )  # fmt: skip
         return folder / "checkpoint_last.pt"
