@@ -125,18 +125,38 @@ def test_the_application_of_the_manual(model):
     names = {}
     exec(block.split("```")[0], names)
 
-    def answer(application, body):
-        sent = []
+    def answer(application, body, hangs_up=False):
+        sent, parts = [], [{"type": "http.request", "body": body}]
 
         async def receive():
-            return {"type": "http.request", "body": body}
+            if not parts and not hangs_up:
+                await asyncio.Event().wait()
+            return parts.pop() if parts else {"type": "http.disconnect"}
 
         async def send(message):
             sent.append(message)
 
         asyncio.run(application({"type": "http"}, receive, send))
-        return sent[0]["status"], sent[1]["body"].decode()
+        return (sent[0]["status"], sent[1]["body"].decode()) if sent else None
 
-    status, body = answer(names["application"](model), b"a b")
+    application = names["application"]
+    status, body = answer(application(model), b"a b")
     assert (status, body) == (200, f'"{model.translate("a b")}"')
-    assert answer(names["application"](model, seconds=0), b"a b") == (503, '"no time left"')
+    assert answer(application(model, seconds=0), b"a b") == (503, '"no time left"')
+    assert answer(application(model), b"\xff")[0] == 400
+    ended = []
+
+    class Slow:
+        async def translate_async(self, line):
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                ended.append(line)
+                raise
+
+    class Full:
+        async def translate_async(self, line):
+            raise names["QueueFull"]("too many lines")
+
+    assert answer(application(Full()), b"a") == (503, '"too many lines"')
+    assert answer(application(Slow()), b"a", hangs_up=True) is None and ended == ["a"]
