@@ -17,24 +17,30 @@ from typing import Callable, Dict, List, Optional, Sequence
 
 from fairseq_hrt.evaluation.quality import evaluate, read_lines
 from fairseq_hrt.native.bundles.pretrained import from_pretrained
+from fairseq_hrt.native.io.progress import Progress
 
 TURN = 50
 
 
 def translate_in_turns(
-    systems: Dict[str, Callable[[str], str]], lines: Sequence[str], rounds: int
+    systems: Dict[str, Callable[[str], str]],
+    lines: Sequence[str],
+    rounds: int,
+    advance: Callable[[int], None] = lambda count: None,
 ) -> Dict[str, List[float]]:
     """Seconds that each system took for all lines, of each round; nothing is kept of what they
-    say."""
+    write. ``advance`` is told of every few translations, outside of what is timed."""
     seconds: Dict[str, List[float]] = {name: [] for name in systems}
     for _ in range(rounds):
         spent = dict.fromkeys(systems, 0.0)
         for begin in range(0, len(lines), TURN):
             for name, translate in systems.items():
                 started = time.perf_counter()
-                for line in lines[begin : begin + TURN]:
+                turn = lines[begin : begin + TURN]
+                for line in turn:
                     translate(line)
                 spent[name] += time.perf_counter() - started
+                advance(len(turn))
         for name, value in spent.items():
             seconds[name].append(value)
     return seconds
@@ -103,12 +109,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
             ),
         }
         # The texts are made before the timing, which is then of engines that are warm.
-        texts = {name: [translate(line) for line in lines] for name, translate in systems.items()}
-        print(
-            report(
-                texts, translate_in_turns(systems, lines, options.rounds), lines, options.examples
-            )
-        )
+        total = (options.rounds + 1) * len(systems) * len(lines)
+        texts: Dict[str, List[str]] = {name: [] for name in systems}
+        with Progress("translations", total, visible=True) as progress:
+            for name, translate in systems.items():
+                for line in lines:
+                    texts[name].append(translate(line))
+                    progress.add(1)
+            seconds = translate_in_turns(systems, lines, options.rounds, progress.add)
+        print(report(texts, seconds, lines, options.examples))
     except (OSError, ValueError) as error:
         parser.error(str(error))
 

@@ -167,7 +167,9 @@ def test_systems_take_turns_with_the_same_sentences(compare):
     said = []
     systems = {name: lambda line, name=name: said.append((name, line)) for name in "ab"}
     lines = [str(number) for number in range(compare.TURN + 1)]
-    seconds = compare.translate_in_turns(systems, lines, 2)
+    told = []
+    seconds = compare.translate_in_turns(systems, lines, 2, told.append)
+    assert sum(told) == 2 * len(systems) * len(lines)
     turns = [("a", lines[:-1]), ("b", lines[:-1]), ("a", lines[-1:]), ("b", lines[-1:])] * 2
     assert said == [(name, line) for name, own in turns for line in own]
     assert all(len(values) == 2 and min(values) >= 0 for values in seconds.values())
