@@ -39,6 +39,10 @@ pytestmark = pytest.mark.slow
 __all__ = ["marian_folder", "sentencepiece_model"]
 
 
+# Looked for as a module, pip would make setuptools forget its distutils in this process.
+RUNNER = Path(sysconfig.get_path("purelib"), "pip", "__pip-runner__.py")
+
+
 def finished(*words, **given) -> "subprocess.CompletedProcess[str]":
     # Unit tests check the instruction sets of other processors, without making code of them.
     # Bytecode is written for nobody; pip's options with "no" are chosen by a false value.
@@ -52,14 +56,12 @@ def finished(*words, **given) -> "subprocess.CompletedProcess[str]":
 
 def install(python, *arguments) -> None:
     """With this environment's pip, as ``pip --python`` starts it, and nothing from elsewhere."""
-    runner = Path(importlib.util.find_spec("pip").origin).with_name("__pip-runner__.py")
     local = ["--disable-pip-version-check", "install", "--no-index", "--no-build-isolation"]
-    finished(python, runner, *local, *arguments)
+    finished(python, RUNNER, *local, *arguments)
 
 
 def uninstall(python, name) -> None:
-    runner = Path(importlib.util.find_spec("pip").origin).with_name("__pip-runner__.py")
-    finished(python, runner, "--disable-pip-version-check", "uninstall", "--yes", name)
+    finished(python, RUNNER, "--disable-pip-version-check", "uninstall", "--yes", name)
 
 
 def built(sources, place, *kinds) -> Path:
