@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import os
 import random
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -39,6 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Once, before the processes that share the tests begin. Whoever has built fairseq has a compiler.
     """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # A shell has started it in the background: what tests start would ignore Ctrl-C as well.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         # It imports fairseq, which the process that only hands tests out does not need.
         importlib.import_module("composed_configs").install()
