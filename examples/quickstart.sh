@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job in one command: fast translation models from raw text to a table of their quality and
-# speed. On two cores it takes about five minutes, setting up included
+# speed. On two cores it takes less than six minutes, setting up included
 # (examples/study/measured/quickstart.json).
 #
 #   bash examples/quickstart.sh                                 the built-in English-German corpus
@@ -11,7 +11,7 @@
 # Makes the environment on first use. Then it learns subwords and trains an autoregressive teacher;
 # the teacher translates the training set, and from these translations the students learn, two at a
 # time, one thread each:
-#   hrt            every second word in order (k = 2); with FAMILIES=all or ROWS=all k = 3 as well
+#   hrt            every second word in order (k = 2); with ROWS=all k = 3 as well
 #   bidirectional  two words a step (IBDecoder); with FAMILIES=all or ROWS=all then four (IB+SA(2))
 #   dag            a directed acyclic Transformer, then with fuzzy alignment (FA-DAT), from human
 #                  translations, of which the same phrase has several
@@ -104,7 +104,8 @@ make_corpus() {
 train_at() {
     schedule "$AT_UPDATES" 0.006 6
     OMP_NUM_THREADS=$TEACHER_THREADS OMP_WAIT_POLICY=passive run "${TRAINER[@]}" "$OUT/data-bin" --task translation --arch transformer "${TRAINING[@]}" \
-        --criterion autoregressive_loss --label-smoothing 0.1 "${SCHEDULE[@]}" --save-dir "$OUT/at"
+        --criterion autoregressive_loss --label-smoothing 0.1 "${SCHEDULE[@]}" --save-dir "$OUT/at" \
+        --max-tokens-valid 4000 --skip-invalid-size-inputs-valid-test
 }
 
 distill() {
@@ -120,7 +121,7 @@ train_hrt() {
     schedule "$HRT_UPDATES" 0.004 10
     run "${TRAINER[@]}" "$OUT/data-bin" --task translation_hrt --arch hrt_transformer_tiny \
         "${TRAINING[@]}" "${STUDENT[@]}" --criterion hrt_loss --label-smoothing 0.1 \
-        --hrt-chunk-sizes "2${EVERY:+,3}" --hrt-curriculum-steps "$((HRT_UPDATES / 2))" \
+        --hrt-chunk-sizes "2${ROWS:+,3}" --hrt-curriculum-steps "$((HRT_UPDATES / 2))" \
         --distilled-data "$OUT/distilled/data-bin" --raw-probability "$RAW_PROBABILITY" \
         --finetune-from-model "$TEACHER" "${SCHEDULE[@]}" --save-dir "$OUT/hrt"
 }
@@ -275,7 +276,7 @@ STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES, $(contents_of_text "$RAW")"$'\n'
 
 teacher() {
     TITLE="training the teacher" stage teacher "$OUT/at" \
-        "$AT_UPDATES updates, $PRECISION, seed $SEED" train_at
+        "$AT_UPDATES updates, width 64, $PRECISION, seed $SEED" train_at
 }
 
 distillation() {
@@ -287,7 +288,7 @@ STUDENTS="raw $RAW_PROBABILITY, $PRECISION, seed $SEED"
 
 hrt() {
     TITLE="training HRT" stage hrt "$OUT/hrt" \
-        "$HRT_UPDATES updates, k = 2${EVERY:+ and 3}, $STUDENTS" train_hrt
+        "$HRT_UPDATES updates, k = 2${ROWS:+ and 3}, $STUDENTS" train_hrt
 }
 
 bidirectional() {

@@ -49,10 +49,14 @@ is_ready() {
 if is_ready; then exit 0; fi
 # Two at once would undo each other's work. Not every system has flock.
 if command -v flock >/dev/null; then
-    exec {lock}<examples/setup_env.sh
-    if ! flock -n "$lock"; then
+    # Some network file systems lock only what may be written.
+    exec 9<>examples/setup_env.sh
+    status=0
+    flock -n 9 || status=$?
+    # 1 means that another one holds it; not every file system locks.
+    if [ "$status" -eq 1 ]; then
         echo "setup_env.sh: waiting for another set-up of this folder"
-        flock "$lock" || true
+        flock 9 || true
         if is_ready; then exit 0; fi
     fi
 fi

@@ -1,11 +1,22 @@
 """Detects the language of a text, among the languages of a server's systems."""
 
 import functools
+import os
 import threading
 from typing import Any, Dict, List, Sequence
 
 # Of the one model of a process, which all detectors share.
 _LOCK = threading.Lock()
+
+
+def _renew() -> None:
+    """A thread of the parent, which is not in a fork, may have held it."""
+    global _LOCK
+    _LOCK = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 @functools.cache

@@ -305,7 +305,8 @@ def _occurrences(text: str, translation: str) -> Iterator[_Span]:
     """Yields the spans of ``translation`` where a given translation, ``text``, stands as whole
     words; at the beginning of the sentence its first letter may be a capital."""
     place = translation.find(text)
-    if place != 0 and translation.startswith(_cased(text, "", translation)):
+    capital = place != 0 and translation.startswith(_cased(text, "", translation))
+    if capital and not within_word(translation, len(text)):
         yield 0, len(text)
     while place >= 0:
         end = place + len(text)
@@ -334,15 +335,18 @@ def _free(translation: str, span: _Span, fixed: Sequence[_Span]) -> _Span:
 
 
 def _with_repeated(translation: str, span: _Span, given: str, limits: _Span) -> _Span:
-    """Extends a span, within ``limits``, by the words beside it with which the given translation
-    begins or ends.
+    """Extends a span, within ``limits``, by the short words beside it with which the given
+    translation begins or ends.
 
     The words of a term alone leave an article out, so that «die netten Köche» for «freundlichen
-    Köche» would otherwise follow the article that it has itself.
+    Köche» would otherwise follow the article that it has itself. Longer words and numbers may be
+    translations of other words.
     """
     start, end = span
     words = given.split()
-    most = min(len(words) - 1, _MOST_WORDS)
+    short = [word.isalpha() and len(word) <= _SHORT for word in words]
+    # As many as are short, but not all words.
+    most, last = ([*own[:-1], False].index(False) for own in (short, short[::-1]))
     for count in range(most, 0, -1):
         begin = " ".join(words[:count]) + " "
         place = start - len(begin)
@@ -350,7 +354,7 @@ def _with_repeated(translation: str, span: _Span, given: str, limits: _Span) -> 
         if same and not within_word(translation, place):
             start = place
             break
-    for count in range(most, 0, -1):
+    for count in range(last, 0, -1):
         tail = " " + " ".join(words[-count:])
         place = end + len(tail)
         same = place <= limits[1] and translation[end:place].casefold() == tail.casefold()

@@ -134,16 +134,22 @@ def test_words_that_the_given_translation_has_itself_are_not_repeated():
         )
         assert text == f"{first} alten Hunde bellen"
         assert written[0].replaced == f"{first} greisen Hunde"
-    terms = {"York city": "Ort in York"}
-    text, _ = placed("York city lies", "die Stadt in York liegt", [(1, 1)], terms)
-    assert text == "die Ort in York liegt"
-    # Parts of words, and the words of another term, stay.
+    text, _ = placed("put it on", "legen Sie es an", [(0, 0)], {"put": "ziehen Sie"})
+    assert text == "ziehen Sie es an"
+    # Words that may translate others, parts of words, and the words of another term stay.
+    text, _ = placed("for 12 dozen", "für 12 Dutzend", [(2, 2)], {"dozen": "12 Stück"})
+    assert text == "für 12 12 Stück"
+    text, _ = placed("dog and pets", "Hund und Tiere", [(2, 2)], {"pets": "Hund und Katze"})
+    assert text == "Hund und Hund und Katze"
     terms = {"old dogs": "die alten Hunde", "cat": "Sadie"}
     text, _ = placed("old dogs", "Sadie greisen Hunde", [(1, 0), (2, 1)], terms)
     assert text == "Sadie die alten Hunde"
     terms = {"cat": "Katze und Hund", "dog": "Hund"}
     text, _ = placed("cat dog", "Mieze Hund", [(0, 0), (1, 1)], terms)
     assert text == "Katze und Hund Hund"
+    # A longer word at the beginning of the sentence is not the given one.
+    text, _ = placed("red card", "Rote Karten", [(0, 0), (1, 1)], {"red card": "rote Karte"})
+    assert text == "Rote Karte"
 
 
 def test_the_translation_of_a_term_alone_shows_its_words():
