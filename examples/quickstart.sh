@@ -51,7 +51,8 @@ PACE=100
 if [ "$PRECISION" = float32 ]; then PACE=190; fi
 AT_UPDATES=${AT_UPDATES:-900} HRT_UPDATES=${HRT_UPDATES:-550}
 IB_UPDATES=${IB_UPDATES:-800} IB2_UPDATES=${IB2_UPDATES:-600}
-DAG_UPDATES=${DAG_UPDATES:-1700} FUZZY_UPDATES=${FUZZY_UPDATES:-600} NAT_UPDATES=${NAT_UPDATES:-1000}
+DAG_UPDATES=${DAG_UPDATES:-1700} FUZZY_UPDATES=${FUZZY_UPDATES:-600}
+NAT_UPDATES=${NAT_UPDATES:-1000}
 DAG_MODES=${DAG_MODES:-4} DAG_SCALE=${DAG_SCALE:-4}
 BEAM=${BEAM:-1} RAW_PROBABILITY=${RAW_PROBABILITY:-0.5}
 SPEED_SENTENCES=${SPEED_SENTENCES:-20} REPEATS=${REPEATS:-3}
@@ -61,10 +62,15 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
 # Shared by teacher and students: so small that many updates take little time, which teaches them
 # more than few of larger models. No dropout: in these minutes nothing is learnt by heart.
+WIDTH=64
+SIZES=()
+for side in encoder decoder; do
+    SIZES+=("--$side-layers" 2 "--$side-embed-dim" "$WIDTH")
+    SIZES+=("--$side-ffn-embed-dim" "$((4 * WIDTH))" "--$side-attention-heads" 4)
+done
 TRAINING=(
     --source-lang "$SRC" --target-lang "$TGT" --user-dir fairseq_hrt --share-all-embeddings --dropout 0.0
-    --encoder-layers 2 --encoder-embed-dim 64 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4
-    --decoder-layers 2 --decoder-embed-dim 64 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4
+    "${SIZES[@]}"
     --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1.0 --lr-scheduler polynomial_decay
     --max-tokens 400 --required-batch-size-multiple 1 --num-workers 0 --seed "$SEED"
     --no-epoch-checkpoints --log-format simple --log-interval 25
@@ -104,12 +110,13 @@ make_corpus() {
 train_at() {
     schedule "$AT_UPDATES" 0.006 6
     OMP_NUM_THREADS=$TEACHER_THREADS OMP_WAIT_POLICY=passive run "${TRAINER[@]}" "$OUT/data-bin" --task translation --arch transformer "${TRAINING[@]}" \
-        --criterion autoregressive_loss --label-smoothing 0.1 "${SCHEDULE[@]}" --save-dir "$OUT/at" \
-        --max-tokens-valid 4000 --skip-invalid-size-inputs-valid-test
+        --criterion autoregressive_loss --label-smoothing 0.1 "${SCHEDULE[@]}" \
+        --save-dir "$OUT/at" --max-tokens-valid 4000 --skip-invalid-size-inputs-valid-test
 }
 
 distill() {
-    run fairseq-hrt distill "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" --threads "$TEACHER_THREADS" --out "$OUT/distilled" \
+    run fairseq-hrt distill "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
+        --threads "$TEACHER_THREADS" --out "$OUT/distilled" \
         --system "name=teacher,path=$TEACHER,task=translation_autoregressive,beam=$BEAM,max_len_a=1.5,max_len_b=10$ENGINE"
 }
 
@@ -276,7 +283,7 @@ STAGE_CHAIN+="text: $RAW $SRC $TGT $MERGES, $(contents_of_text "$RAW")"$'\n'
 
 teacher() {
     TITLE="training the teacher" stage teacher "$OUT/at" \
-        "$AT_UPDATES updates, width 64, $PRECISION, seed $SEED" train_at
+        "$AT_UPDATES updates, width $WIDTH, $PRECISION, seed $SEED" train_at
 }
 
 distillation() {

@@ -146,7 +146,7 @@ def test_install_and_uninstall(wheel, environment, tmp_path):
     package = site_packages(environment) / "fairseq_hrt"
     kernel = package / "native" / "runtime" / LIBRARY
     assert kernel.is_file() == (compiler() is not None)
-    # Whatever is called fairseq wakes the startup line, before anything of this package is imported.
+    # Whatever is called fairseq wakes the startup line, before anything of this package.
     (tmp_path / "fairseq.py").touch()
     program = "import fairseq, sys; print(sys.modules['fairseq_hrt.compat'].__file__)"
     found = finished(environment, "-c", program, cwd=tmp_path).stdout.strip()

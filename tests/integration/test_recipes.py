@@ -13,13 +13,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fairseq import options
-from recipe_scripts import COMPARE, EXAMPLES, ROOT, bash, begun, copied
+from recipe_scripts import COMPARE, EXAMPLES, ROOT, bash, begun, copied, until
 
 from fairseq_hrt.cli.main import VERBS, module_of
 from fairseq_hrt.evaluation.systems import generate_arguments, parse_system
@@ -54,13 +53,6 @@ ARGUMENTS = {
 }
 # Variables that a recipe needs.
 NEEDED = {"import/student.sh": {"SOURCE": "model", "TEXT": "lines.gz"}}
-
-
-def until(true, seconds=30):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def commands(recipe, **environment):

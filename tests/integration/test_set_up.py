@@ -1,13 +1,12 @@
-"""examples/setup_env.sh with a Python that installs nothing and writes down what it is asked for."""
+"""examples/setup_env.sh with a Python that installs nothing and notes what it is asked for."""
 
 import os
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
-from recipe_scripts import ROOT
+from recipe_scripts import ROOT, until
 
 pytestmark = pytest.mark.skipif(not shutil.which("flock"), reason="two at once need flock")
 
@@ -29,8 +28,10 @@ def started(tmp_path):
     """A function that starts the set-up in a folder of its own, whose fairseq takes so many
     seconds to build."""
     folder = tmp_path / "clone"
-    for name in ("setup.py", "pyproject.toml", "constraints.txt", "examples/setup_env.sh",
-                 "fairseq_hrt/compat/startup.py", "fairseq_hrt/native/runtime/build.py"):  # fmt: skip
+    for name in (
+        "setup.py", "pyproject.toml", "constraints.txt", "examples/setup_env.sh",
+        "fairseq_hrt/compat/startup.py", "fairseq_hrt/native/runtime/build.py",
+    ):  # fmt: skip
         copy = folder / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, copy)
@@ -60,13 +61,6 @@ def started(tmp_path):
     for process in running:
         process.kill()
         process.stdout.close()
-
-
-def until(true):
-    end = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def is_building(started):

@@ -116,7 +116,8 @@ def start(forks, tmp_path_factory):
         own[f"BASH_FUNC_{name}%%"] = begun(body, instead + kept)
     settings = {
         "PYTHONPATH": str(modules), "PRECISION": "float32", "MERGES": "300", "SPEED_SENTENCES": "1",
-        "REPEATS": "1", "THREADS": "1", "BATCHES": "1", "ROOM": "16", "CHECKPOINTS": "1", "KEPT": "",
+        "REPEATS": "1", "THREADS": "1", "BATCHES": "1", "ROOM": "16", "CHECKPOINTS": "1",
+        "KEPT": "",
         "UNDRAWN": "1",
     }  # fmt: skip
     folder = tmp_path_factory.mktemp("recipes")

@@ -125,7 +125,7 @@ def test_the_application_of_the_manual(model):
     names = {}
     exec(block.split("```")[0], names)
 
-    def answer(application, body, hangs_up=False):
+    def answer(application, body, hangs_up=False, cancelled=None):
         sent, parts = [], [{"type": "http.request", "body": body}]
 
         async def receive():
@@ -136,7 +136,18 @@ def test_the_application_of_the_manual(model):
         async def send(message):
             sent.append(message)
 
-        asyncio.run(application({"type": "http"}, receive, send))
+        async def run():
+            call = asyncio.create_task(application({"type": "http"}, receive, send))
+            await asyncio.wait({call}, timeout=cancelled)
+            if cancelled is not None:
+                call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            # What is cancelled ends within a few turns; the end of the loop would cancel the rest.
+            for _ in range(9):
+                await asyncio.sleep(0)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+        asyncio.run(run())
         return (sent[0]["status"], sent[1]["body"].decode()) if sent else None
 
     application = names["application"]
@@ -160,3 +171,4 @@ def test_the_application_of_the_manual(model):
 
     assert answer(application(Full()), b"a") == (503, '"too many lines"')
     assert answer(application(Slow()), b"a", hangs_up=True) is None and ended == ["a"]
+    assert answer(application(Slow()), b"b", cancelled=0.01) is None and ended == ["a", "b"]

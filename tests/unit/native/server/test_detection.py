@@ -1,6 +1,7 @@
 """Languages of texts, among those that are served."""
 
 import functools
+import os
 import threading
 
 import pytest
@@ -60,3 +61,12 @@ def test_the_model_is_read_once_and_before_it_is_needed(monkeypatch):
     detector.prepare()
     assert read.wait(10)
     assert detector.detect("a")[0]["language"] == "en" and len(reads) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_fork_does_not_wait_for_a_thread_of_its_parent():
+    with detection._LOCK:
+        child = os.fork()
+        if child == 0:
+            os._exit(detection._LOCK.locked())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
