@@ -117,6 +117,38 @@ def test_a_forked_process_has_a_queue_of_its_own(model):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def answered(application, body, hangs_up=False, cancelled=None):
+    """Status and body of an ASGI application's answer, None where it sends none; no task is left.
+
+    Args:
+        hangs_up: whether the client does, right after the body.
+        cancelled: seconds after which the server cancels the application.
+    """
+    sent, parts = [], [{"type": "http.request", "body": body}]
+
+    async def receive():
+        if not parts and not hangs_up:
+            await asyncio.Event().wait()
+        return parts.pop() if parts else {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+
+    async def run():
+        call = asyncio.create_task(application({"type": "http"}, receive, send))
+        await asyncio.wait({call}, timeout=cancelled)
+        if cancelled is not None:
+            call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        # What is cancelled ends within a few turns; the end of the loop would cancel the rest.
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+    return (sent[0]["status"], sent[1]["body"].decode()) if sent else None
+
+
 def test_the_application_of_the_manual(model):
     from pathlib import Path
 
@@ -125,36 +157,11 @@ def test_the_application_of_the_manual(model):
     names = {}
     exec(block.split("```")[0], names)
 
-    def answer(application, body, hangs_up=False, cancelled=None):
-        sent, parts = [], [{"type": "http.request", "body": body}]
-
-        async def receive():
-            if not parts and not hangs_up:
-                await asyncio.Event().wait()
-            return parts.pop() if parts else {"type": "http.disconnect"}
-
-        async def send(message):
-            sent.append(message)
-
-        async def run():
-            call = asyncio.create_task(application({"type": "http"}, receive, send))
-            await asyncio.wait({call}, timeout=cancelled)
-            if cancelled is not None:
-                call.cancel()
-            await asyncio.gather(call, return_exceptions=True)
-            # What is cancelled ends within a few turns; the end of the loop would cancel the rest.
-            for _ in range(9):
-                await asyncio.sleep(0)
-            assert asyncio.all_tasks() == {asyncio.current_task()}
-
-        asyncio.run(run())
-        return (sent[0]["status"], sent[1]["body"].decode()) if sent else None
-
     application = names["application"]
-    status, body = answer(application(model), b"a b")
+    status, body = answered(application(model), b"a b")
     assert (status, body) == (200, f'"{model.translate("a b")}"')
-    assert answer(application(model, seconds=0), b"a b") == (503, '"no time left"')
-    assert answer(application(model), b"\xff")[0] == 400
+    assert answered(application(model, seconds=0), b"a b") == (503, '"no time left"')
+    assert answered(application(model), b"\xff")[0] == 400
     ended = []
 
     class Slow:
@@ -169,6 +176,6 @@ def test_the_application_of_the_manual(model):
         async def translate_async(self, line):
             raise names["QueueFull"]("too many lines")
 
-    assert answer(application(Full()), b"a") == (503, '"too many lines"')
-    assert answer(application(Slow()), b"a", hangs_up=True) is None and ended == ["a"]
-    assert answer(application(Slow()), b"b", cancelled=0.01) is None and ended == ["a", "b"]
+    assert answered(application(Full()), b"a") == (503, '"too many lines"')
+    assert answered(application(Slow()), b"a", hangs_up=True) is None and ended == ["a"]
+    assert answered(application(Slow()), b"b", cancelled=0.01) is None and ended == ["a", "b"]
