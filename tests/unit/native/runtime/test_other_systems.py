@@ -49,6 +49,7 @@ UNIX_OS = {
     "native/io/files.py": {"chown", "geteuid", "getegid", "O_NOFOLLOW"},
     "native/io/progress.py": {"pread"},
     "native/runtime/engine.py": {"register_at_fork"},
+    "native/server/detection.py": {"register_at_fork"},
 }
 UNIX_NAMES = re.compile(
     r"fork|forkpty|register_at_fork|sched_\w+|get[erp]*[ug]id|get[ps]?gid|setsid|killpg|pread|pwrite"
