@@ -1,5 +1,5 @@
-"""Scores translations with COMET, through its own command, since COMET needs older packages than
-fairseq_hrt and therefore an environment of its own."""
+"""Scores translations with COMET by running its command ``comet-score``: COMET needs older packages
+than fairseq_hrt and therefore an environment of its own."""
 
 import logging
 import re
@@ -17,19 +17,20 @@ logger = logging.getLogger(__name__)
 
 
 def check_comet(model: Path, program: str) -> None:
-    """Checks that COMET's model and program exist, before a long run begins.
+    """Checks, before a long run begins, that the file of COMET's model and the program
+    ``comet-score`` exist; for both arguments see :func:`comet_scores`.
 
     Raises:
-        ValueError: the file of the model or the program does not exist.
+        ValueError: one of them does not exist.
     """
     if not model.is_file():
         raise ValueError(
-            f"--comet {model}: no such file; COMET is scored with a model on disk (a .ckpt file)"
+            f"--comet {model}: no such file; give the path of a COMET model on disk (a .ckpt file)"
         )
     if shutil.which(program) is None:
         raise ValueError(
             f"--comet-program {program}: no such program; install unbabel-comet in an environment"
-            " of its own and name its comet-score"
+            " of its own and give the path of its comet-score"
         )
 
 
@@ -72,7 +73,10 @@ def comet_scores(
         finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode:
         said = (finished.stdout + finished.stderr).strip().splitlines() or ["nothing"]
-        raise ValueError(f"{program} failed with exit status {finished.returncode}: {said[-1]}")
+        raise ValueError(
+            f"--comet-program {program} failed with exit status {finished.returncode}; the last"
+            f" line of its output: {said[-1]}"
+        )
     found = {
         name: float(score)
         for name, score in re.findall(
@@ -82,7 +86,8 @@ def comet_scores(
     by_number = {Path(name).name: score for name, score in found.items()}
     if set(by_number) != {Path(file).name for file in files}:
         raise ValueError(
-            f"{program} gave scores for {sorted(found)} instead of {len(files)} systems"
+            f"--comet-program {program} printed scores of {sorted(found)} instead of those of"
+            f" {len(files)} systems; give the comet-score of unbabel-comet"
         )
     return {name: by_number[Path(file).name] for name, file in zip(translations, files)}
 
@@ -94,8 +99,9 @@ def add_comet(
     model: Path,
     program: str,
 ) -> None:
-    """Adds COMET scores to a comparison; if COMET fails, only the reason, since all other results
-    stay valid."""
+    """Adds the scores of :func:`comet_scores` to ``comparison``, in place. If COMET fails, logs the
+    reason and stores it in ``comparison.comet`` instead of raising an error: all other results stay
+    valid."""
     logger.info("scoring with COMET")
     translations = {result.name: result.hypotheses for result in comparison.results}
     try:

@@ -39,7 +39,7 @@ class Settings:
         speed_sentences: number of sentences in the sample for speed.
         quality_batch: batch size for decoding the whole test set.
         seed: the seed that draws the sample.
-        threads: number of PyTorch's threads, which the caller has set.
+        threads: number of PyTorch's threads, for the report; the caller has to set it.
     """
 
     batch_sizes: List[int] = field(default_factory=lambda: [1, 32])
@@ -80,7 +80,7 @@ class Result:
 
 class RawText(NamedTuple):
     """The raw source lines of the test set, and the text preparation that turns them into the
-    model's words and translations into text."""
+    model's words, and translated words back into raw text."""
 
     pipeline: TextPipeline
     lines: List[str]
@@ -145,20 +145,24 @@ def compare(
         systems: the loaded systems; all must have the same sentences.
         references: names of the systems that speed ratios refer to.
         reference_texts: detokenised reference translations.
-        valid: all valid translations of each sentence, if they are known.
+        valid: all valid translations of each sentence; None if they are not known.
         detokenize: turns tokenised words into text.
         settings: how to measure.
         rouge: True also computes ROUGE, for summaries.
         identical_to: name of the system with whose tokens those of all systems are compared.
-        raw: raw source lines, whose latency is measured, too; None: it is not.
+        raw: the test set as raw lines, to measure also how long each takes from raw text to raw
+            text; None: this is not measured.
 
     Raises:
-        ValueError: a reference system is unknown, or the texts do not fit the test set.
+        ValueError: a name is not one of the systems, the number of references, valid translations
+            or raw lines is not that of the sentences, or a metric's package is missing.
     """
     names = [system.name for system in systems]
     for name in [*references, *([identical_to] if identical_to else [])]:
         if name not in names:
-            raise ValueError(f"reference {name!r} is not one of the systems {names}")
+            raise ValueError(
+                f"reference {name!r} is not one of the systems {names}; name one of these"
+            )
     if raw is not None:
         different = differing_sentences(systems[0], raw.pipeline, raw.lines)
         if different:
@@ -221,8 +225,8 @@ def decode_all(system: System, batch_size: int) -> List[Hypothesis]:
 
 
 def _warn_of_masks(system: System, best: Sequence[Hypothesis]) -> None:
-    """Logs a warning if translations contain ``<unk>``, by which fairseq's iterative models mask
-    words: they may have stopped too early."""
+    """Logs a warning if translations contain ``<unk>``, with which fairseq's iterative models mask
+    words that are not written yet: decoding may have stopped too early."""
     # fairseq's IterativeRefinementGenerator, told to stop where two passes agree.
     if not getattr(system.generator, "adaptive", False):
         return
@@ -239,8 +243,8 @@ def _warn_of_masks(system: System, best: Sequence[Hypothesis]) -> None:
 
 
 def speed_sample(size: int, wanted: int, seed: int) -> List[int]:
-    """The sorted numbers of ``wanted`` of the sentences 0 to ``size`` - 1, drawn at random without
-    replacement; all numbers if there are fewer sentences."""
+    """Draws ``wanted`` of the numbers 0 to ``size`` - 1 at random without replacement and returns
+    them sorted; all of them if there are fewer."""
     return sorted(random.Random(seed).sample(range(size), min(size, wanted)))
 
 
@@ -250,23 +254,26 @@ def target_language(system: System) -> str:
 
 
 def target_texts(system: System) -> List[str]:
-    """The words of each binarised target, separated by spaces."""
+    """The target of each sentence in the system's data as words separated by spaces, subwords
+    joined."""
     return [system.text(system.dataset[i]["target"]) for i in range(len(system.dataset))]
 
 
 def source_text(system: System, sentence: int) -> str:
-    """The words of one binarised source sentence, separated by spaces."""
+    """The source with index ``sentence`` in the system's data as words separated by spaces,
+    subwords joined."""
     dictionary = system.task.source_dictionary
     return dictionary.string(system.dataset[sentence]["source"], continuation(dictionary))
 
 
 def source_texts(system: System) -> List[str]:
-    """The words of each binarised source, separated by spaces."""
+    """The source of each sentence in the system's data, see :func:`source_text`."""
     return [source_text(system, number) for number in range(len(system.dataset))]
 
 
 def environment(threads: int) -> Dict[str, str]:
-    """The processor, threads and versions of packages, by name, for the report."""
+    """What a report says about the machine, by name: processor, GPU if there is one, ``threads``,
+    the versions of Python and of packages, and the commit of this package."""
     from ..native import __version__
 
     entries = {

@@ -39,7 +39,8 @@ class LengthBin:
 
 
 def read_limits(text: str) -> List[int]:
-    """Reads the upper limits of the bins, e.g. ``10,20,30``; each belongs to its bin.
+    """Reads the upper limits of length bins, e.g. ``10,20,30``. Each bin includes its limit; a last
+    bin is for all longer sentences.
 
     Raises:
         ValueError: the text is not a list of increasing positive numbers.
@@ -90,8 +91,9 @@ def by_length(
 
 
 def _milliseconds(comparison: Comparison, sentences: Sequence[int]) -> Dict[str, float]:
-    """Each system's median time, in milliseconds, over those of ``sentences`` that were timed at
-    batch size 1; of each sentence the median over the repeats is taken."""
+    """Each system's median time in milliseconds over those of ``sentences`` that were timed at
+    batch size 1, where a sentence's time is its median over the repeats; systems without such times
+    are left out."""
     wanted, found = set(sentences), {}
     for result in comparison.results:
         timing = result.timings.get(1)

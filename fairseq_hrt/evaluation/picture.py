@@ -158,8 +158,8 @@ def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
 
 
 def apart(wanted: Sequence[float], distance: float) -> List[float]:
-    """Shifts places between 0 and 1, given in ascending order, until neighbours are at least
-    ``distance`` apart; if there is no room for that, as far as they fit."""
+    """The places ``wanted``, between 0 and 1 in ascending order, shifted until neighbours are at
+    least ``distance`` apart; spread evenly if there is no room for that."""
     distance = min(distance, 1 / max(len(wanted) - 1, 1))
     places: List[float] = []
     for place in wanted:
@@ -197,8 +197,9 @@ def _label(
     scores: Sequence[float],
     names: Sequence[str],
 ) -> None:
-    """Writes each system's name at the nearest free place beside its point, with a thin line to the
-    point."""
+    """Writes each system's name at the nearest free place beside its point (``spreads``:
+    horizontal, ``scores``: vertical), with a thin line to the point; where no place is free, at the
+    one with the least overlap."""
     # The layout is computed when the figure is drawn; before that no position on it is known.
     canvas.draw()
     renderer = canvas.get_renderer()

@@ -1,5 +1,5 @@
-"""Scores translations: BLEU and chrF by sacreBLEU on detokenised text, ROUGE, and the share that is
-one of all valid translations."""
+"""Scores translations: BLEU and chrF by sacreBLEU on detokenised text, ROUGE, and the share of
+sentences whose translation is in a given set of valid ones."""
 
 import json
 import re
@@ -27,8 +27,8 @@ class Quality:
         chrf_signature: the same for chrF.
         valid_share: share of hypotheses that are one of the valid translations, 0 to 1; None if
             these are not known.
-        rouge: F1 of ROUGE-1, ROUGE-2 and ROUGE-L, 0 to 100, mean over the sentences; None if it was
-            not asked for.
+        rouge: F1 of ``ROUGE-1``, ``ROUGE-2`` and ``ROUGE-L`` by these names, 0 to 100, mean over
+            the sentences; None if it was not asked for.
         length_ratio: number of words in the hypotheses divided by that in the references, as
             sacreBLEU counts them; below 1, BLEU has a brevity penalty. None if it is not known.
     """
@@ -55,7 +55,7 @@ def evaluate(
     Args:
         hypotheses: the translations, one for each sentence.
         references: the reference of each sentence.
-        valid: the set of all valid translations of each sentence, if they are known.
+        valid: the set of all valid translations of each sentence; None if they are not known.
         rouge: True also computes ROUGE.
         language: the code of the target language, see :func:`bleu_metric`.
 
@@ -66,8 +66,8 @@ def evaluate(
     for name, others in (("references", references), ("sets of valid translations", valid)):
         if others is not None and len(others) != len(hypotheses):
             raise ValueError(
-                f"{len(hypotheses)} hypotheses but {len(others)} {name}: they must belong to one"
-                " test set"
+                f"{len(hypotheses)} hypotheses but {len(others)} {name}: give those of the same"
+                " test set, one for each sentence"
             )
     bleu, chrf = bleu_metric(language), sacrebleu.CHRF()
     score = bleu.corpus_score(hypotheses, [references])
@@ -97,8 +97,8 @@ def bleu_metric(language: str) -> sacrebleu.BLEU:
 
 
 def rouge_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[str, float]:
-    """Mean F1 of ROUGE-1, ROUGE-2 and ROUGE-L (Lin, 2004), with Porter's stemmer, by the package
-    rouge-score.
+    """F1 of ``ROUGE-1``, ``ROUGE-2`` and ``ROUGE-L`` (Lin, 2004) by these names, 0 to 100, mean
+    over the sentences; computed by the package rouge-score with Porter's stemmer.
 
     Raises:
         ValueError: the package is not installed.
@@ -169,12 +169,13 @@ def build_detokenizer(name: Optional[str], recipe: Optional[TextRecipe] = None) 
     """Makes a function that detokenises a line.
 
     Args:
-        name: ``moses:de`` (sacremoses with the rules of a language; escapes are undone), ``none``,
-            or None: the detokeniser of ``recipe``, or none without a recipe.
+        name: ``moses:LANGUAGE``, e.g. ``moses:de``: sacremoses with the language's rules, which
+            also undoes escapes such as ``&quot;``; ``none``: lines stay as they are; None: the
+            detokeniser of ``recipe``, and without a recipe as ``none``.
         recipe: the text preparation of a bundle.
 
     Raises:
-        ValueError: the name is another, or sacremoses is not installed.
+        ValueError: ``name`` has another form, or sacremoses is not installed.
     """
     if name is None and recipe is not None:
         return tokenization(recipe)[1]

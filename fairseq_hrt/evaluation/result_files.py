@@ -36,7 +36,8 @@ def in_file_names(name: str) -> str:
 
 
 def write_comparison(folder: Path, comparison: Comparison, table: str) -> None:
-    """Writes table, raw figures, pictures and translations into ``folder``.
+    """Writes the Markdown ``table``, everything that was measured (``results.json``), pictures and
+    each system's translations into ``folder``.
 
     Raises:
         ValueError: matplotlib is not installed (after everything else was written).

@@ -61,8 +61,8 @@ class Trace:
 
     @property
     def arcs(self) -> List[List[int]]:
-        """The pairs [place, place] of tokens that one pass fixed with no other token of that pass
-        between them."""
+        """The pairs [index, index] of tokens, counted from 0, that one pass fixed with no other
+        token of that pass between them."""
         found = []
         for step in sorted(set(self.fixed)):
             members = [place for place, own in enumerate(self.fixed) if own == step]
@@ -79,7 +79,7 @@ def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
 
     Args:
         system: a system of any family.
-        sample: a batch of one sentence.
+        sample: a batch of one sentence, made by the system.
         source: the words of the sentence.
     """
     iterations: List[Any] = []
@@ -102,8 +102,8 @@ def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
 def _passes_of_steps(
     tokens: Sequence[str], fixed: Sequence[int], scores: Sequence[float]
 ) -> List[List[Cell]]:
-    """The rows of cells for a decoder that never changes a word it has written, from the pass (1 =
-    first) that fixed each token and the token's log-probability."""
+    """The passes (:attr:`Trace.passes`) of a decoder that never changes a word it has written.
+    ``fixed`` is the pass (1 = first) that wrote each token, ``scores`` its log-probability."""
     probabilities = torch.tensor(scores).exp().clamp(max=1).tolist()
     rows = []
     for step in range(1, max(fixed) + 1):
@@ -120,8 +120,9 @@ def _passes_of_steps(
 def _passes_of_guesses(
     iterations: Sequence[Any], final: Sequence[int], dictionary: Any
 ) -> List[List[Cell]]:
-    """The rows of cells for parallel decoding, which guesses words and corrects them: an answer
-    behind the confirmed ones is marked as right or wrong by the final translation."""
+    """The passes (:attr:`Trace.passes`) of parallel decoding, which guesses words and corrects
+    them: a word that a pass predicted but did not confirm is right if the ``final`` translation has
+    it at this place, else wrong."""
     rows = []
     for iteration in iterations:
         row = [Cell(OPEN) for _ in final]

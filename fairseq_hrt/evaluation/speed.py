@@ -72,16 +72,16 @@ class Timing:
         return Spread.of([words / sum(repeat) for repeat in self.seconds])
 
     def batch_milliseconds(self, percent: float) -> float:
-        """The ``percent``-th percentile over the batches of a batch's time, for which the median
-        over the repeats is taken."""
+        """The ``percent``-th percentile (nearest rank) of the batches' times in milliseconds; the
+        time of a batch is its median over the repeats."""
         medians = sorted(statistics.median(times) for times in zip(*self.seconds))
         # Nearest rank: the result is the time of a batch that was really decoded.
         rank = max(1, math.ceil(percent / 100 * len(medians)))
         return 1000 * medians[rank - 1]
 
     def mean_milliseconds(self) -> float:
-        """The mean over the batches of a batch's time, for which the median over the repeats is
-        taken."""
+        """The mean of the batches' times in milliseconds; the time of a batch is its median over
+        the repeats."""
         return 1000 * statistics.fmean(statistics.median(times) for times in zip(*self.seconds))
 
     def decoder_calls_per_batch(self) -> Optional[float]:
@@ -116,8 +116,8 @@ def measure(
     the systems take turns.
 
     The order of the systems is rotated from repeat to repeat: a machine that is slow for a while
-    slows all of them. One repeat before, which is not counted, warms up. Making the batches is not
-    timed.
+    slows all of them. One more repeat at the beginning, which is not counted, warms up. Making the
+    batches is not timed.
 
     Args:
         systems: the systems; their names must be distinct.
@@ -135,7 +135,9 @@ def measure(
     if repeats < 1:
         raise ValueError(f"repeats={repeats}: give at least 1")
     if not batches:
-        raise ValueError("there are no sentences to measure with; choose a larger subset")
+        raise ValueError(
+            "there are no sentences to measure with; choose a subset that has some (--gen-subset)"
+        )
     timings = {system.name: Timing(batches=batches) for system in systems}
     if len(timings) != len(systems):
         raise ValueError(

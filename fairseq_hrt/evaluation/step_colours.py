@@ -66,7 +66,8 @@ def show_steps(
 
 
 def legend(steps: int, *, colour: bool) -> str:
-    """A line with the colour of each of the steps 1 to ``steps``; empty without colours."""
+    """A line with the numbers 1 to ``steps``, each in the colour of its step; empty if ``colour``
+    is False."""
     if not colour:
         return ""
     return "step " + " ".join(_paint(str(step), step) for step in range(1, steps + 1))
@@ -79,7 +80,8 @@ def _paint(text: str, step: int, *, underlined: bool = False) -> str:
 
 def examples(comparison: Comparison, systems: Sequence[System], count: int, *, colour: bool) -> str:
     """A text with source and translations of ``count`` sentences, spread evenly over the test set;
-    each token is shown with its decoding step."""
+    each token is shown with its decoding step. ``systems`` are those of the comparison, in its
+    order."""
     size = len(comparison.results[0].hypotheses)
     count = min(count, size)
     lines: List[str] = []

@@ -163,7 +163,8 @@ def _translations(line: str, path: Path) -> List[str]:
     )
     if not whole:
         raise ValueError(
-            f"{path} is damaged: {line!r:.80} does not hold translations; remove it and start again"
+            f"{path} is damaged: {line!r:.80} is not a JSON list of translations; remove"
+            " the file and run the command again"
         )
     return found
 
@@ -171,13 +172,24 @@ def _translations(line: str, path: Path) -> List[str]:
 def merge(
     folder: Path, plan: Plan, source: Callable[[int], str], languages: Sequence[str], prefix: str
 ) -> Dict[str, Any]:
-    """Merges all blocks into two files whose lines are aligned, ``<prefix>.<language>`` for source
-    and target, and returns (and writes) their statistics.
+    """Merges all blocks into two files with aligned lines in ``folder``, ``<prefix>.<language>``
+    for the source and the target language. A sentence with several translations is repeated in the
+    source file beside each.
 
-    A sentence with several translations is repeated in the source file beside each.
+    Args:
+        folder: the folder of the results.
+        plan: the plan by which the blocks were translated.
+        source: returns the words of the source sentence with a number.
+        languages: source and target language.
+        prefix: the beginning of the files' names.
+
+    Returns:
+        Statistics, which are also written into ``statistics.json``: the numbers of sentences, pairs
+        of lines, tokens, empty translations and copies of the source.
 
     Raises:
         ValueError: the file of a block is damaged.
+        OSError: a block has no file yet, see :func:`missing`.
     """
     counts = {
         "sentences": plan.sentences,
@@ -197,7 +209,7 @@ def merge(
             if len(lines) != len(plan.members(number)):
                 raise ValueError(
                     f"{path} has {len(lines)} lines instead of {len(plan.members(number))}: remove"
-                    " it and start again"
+                    " the file and run the command again"
                 )
             for sentence, line in zip(plan.members(number), lines):
                 words = source(sentence)

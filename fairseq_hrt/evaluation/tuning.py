@@ -100,8 +100,8 @@ def tune(
             and options are the same.
 
     Raises:
-        ValueError: an option is in the system and in the grid, or is not supported; or files do not
-            fit each other.
+        ValueError: an option is in the system and in the grid, or is not supported; or model, data
+            and references do not fit each other.
         OSError: a file cannot be read or written.
     """
     twice = sorted(set(spec.options) & {name for options in grid for name in options})

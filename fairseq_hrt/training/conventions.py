@@ -80,7 +80,7 @@ class Conventions(NamedTuple):
         """
         values = note.tolist() if note.dtype == torch.long and note.shape == (4,) else [-1]
         if not (0 <= values[0] < len(ACTIVATIONS) and min(values) >= 0):
-            raise ValueError(f"the checkpoint's {NOTE} is damaged")
+            raise ValueError(f"the checkpoint's {NOTE} is damaged: copy the checkpoint again")
         activation, first, epsilon, zero_start = values
         return cls(ACTIVATIONS[activation], first, epsilon * _UNIT, bool(zero_start))
 
@@ -139,8 +139,8 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
 
 
 def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
-    """The conventions that a model's options ask for; those of fairseq for options that it does not
-    have.
+    """The conventions that a model's options ``cfg`` ask for; fairseq's for options that ``cfg``
+    does not have.
 
     Raises:
         ValueError: a value is out of range.
@@ -162,8 +162,8 @@ def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
 
 
 def follow_conventions(cfg: ConventionsConfig, side: Any) -> None:
-    """Makes fairseq's encoder or decoder ``side`` follow the conventions in ``cfg``, in place; not
-    the decoder's first input."""
+    """Changes fairseq's encoder or decoder ``side``, in place, so that it follows the conventions
+    in ``cfg``, except for the decoder's first input, which a decoder sets itself."""
     wanted, positions = conventions_of(cfg, side.padding_idx), side.embed_positions
     offset = side.padding_idx + 1
     if type(positions) is SinusoidalPositionalEmbedding and wanted.first_position != offset:
@@ -198,8 +198,8 @@ def require_same_conventions(
         padding_idx: the id of padding.
 
     Returns:
-        The checkpoint's conventions. Their ``zero_start`` may differ from the model's if that has
-        no option for it.
+        The checkpoint's conventions. Their ``zero_start`` may differ from the model's if ``cfg``
+        has no option for it; this is logged as a warning.
 
     Raises:
         ValueError: the conventions differ; the message names the options that make them agree.
@@ -231,7 +231,7 @@ def require_same_conventions(
             wanted += f" --marian-zero-start {_yes(theirs.zero_start)}"
         fix = "build this model with the same options"
         if not isinstance(cfg, ConventionsConfig):
-            fix = "this architecture does not have these options"
+            fix = "this architecture does not have these options; choose one that has them"
         raise ValueError(f"the checkpoint's weights were trained with {wanted}: {fix}")
     if theirs.zero_start != own.zero_start:
         logger.warning(
@@ -247,7 +247,7 @@ def start_self_attention(state: Dict[str, Tensor], decoder: nn.Module, name: str
     Args:
         state: the checkpoint's parameters, changed in place; without recurrent cells they stay as
             they are.
-        decoder: the module with self-attention that will load it.
+        decoder: the decoder with self-attention that will load these parameters.
         name: prefix of the decoder's parameters in the checkpoint.
     """
     cells = [key for key in state if key.startswith(f"{name}.layers.") and ".cell." in key]
@@ -274,7 +274,7 @@ def leave_sinusoids_out(state: Dict[str, Tensor], decoder: nn.Module, name: str)
 
     Args:
         state: the checkpoint's parameters, changed in place.
-        decoder: the module that will load it.
+        decoder: the decoder that will load these parameters.
         name: prefix of the decoder's parameters in the checkpoint.
     """
     own = "embed_positions.weight"

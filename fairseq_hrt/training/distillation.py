@@ -120,7 +120,8 @@ def with_distilled_targets(
     folder, raw_folder = (paths[(epoch - 1) % len(paths)] for paths in (shards, raw_shards))
     if cfg.num_batch_buckets > 0 or cfg.load_alignments:
         raise ValueError(
-            "--distilled-data cannot be combined with --num-batch-buckets or --load-alignments"
+            "--distilled-data cannot be combined with --num-batch-buckets or --load-alignments;"
+            " leave them out"
         )
     for language in (cfg.source_lang, cfg.target_lang):
         _same_dictionary(folder, raw_folder, f"dict.{language}.txt")
@@ -147,8 +148,8 @@ def with_distilled_targets(
 
 
 def _same_dictionary(folder: str, raw_folder: str, name: str) -> None:
-    """Raises an error if the dictionary ``name`` is missing in a folder or differs between them,
-    since ids would then stand for different words."""
+    """Raises FileNotFoundError if a folder lacks the dictionary file ``name``, and ValueError if
+    the two files differ: an id would then be a different word in each folder."""
     contents = []
     for place in (folder, raw_folder):
         path = os.path.join(place, name)
@@ -169,7 +170,8 @@ def _same_dictionary(folder: str, raw_folder: str, name: str) -> None:
 def _same_sources(
     raw: LanguagePairDataset, distilled: LanguagePairDataset, folder: str, raw_folder: str
 ) -> None:
-    """Raises ValueError unless the sources in both data sets are the same, line by line."""
+    """Raises ValueError unless both data sets have the same sources, line by line: their lengths
+    are all compared, their words in at most COMPARED_SOURCES evenly spaced lines."""
     if len(raw) != len(distilled):
         raise ValueError(
             f"{folder} has {len(distilled)} sentences but {raw_folder} has {len(raw)}: "

@@ -1,5 +1,5 @@
-"""What glancing trainings have in common, which show some target tokens to the decoder (Qian et
-al., 2021): the schedule of the share that is shown, and two passes with the same dropout."""
+"""Two parts of glancing training, which shows some target tokens to the decoder (Qian et al.,
+2021): the schedule of the share that is shown, and two passes with the same dropout."""
 
 import re
 from contextlib import contextmanager

@@ -82,8 +82,8 @@ def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
     tensors = [key for key in keys if isinstance(key, Tensor)]
     if not tensors:
         raise ValueError(
-            "hash_uniform needs at least one tensor among its keys: it tells the device and the"
-            " shape"
+            "hash_uniform needs at least one tensor among its keys: the tensor determines the"
+            " device and the shape of the result"
         )
     # Integers are hashed by the host: each would be sent to the device, and the host wait for it.
     mixed = [
@@ -101,8 +101,9 @@ def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
 
 
 def _hash_tensors(first: int, keys: List[Union[int, Tensor]]) -> Tensor:
-    """The random numbers of :func:`hash_uniform`: continues the hash ``first`` of the integers
-    before the first tensor with ``keys``, in which integers are mixed already."""
+    """The result of :func:`hash_uniform` after its leading integers, whose hash is ``first``:
+    continues that hash with ``keys``, which begin with a tensor; integers among them have passed
+    :func:`_mix_number`."""
     device = next(key.device for key in keys if isinstance(key, Tensor))
     if fused.available(device):
         from ..ops.fused import hashing

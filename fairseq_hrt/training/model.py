@@ -97,8 +97,8 @@ class ConfiguredTransformer(TransformerModelBase):
         model_cfg: Any = None,
         args: Optional[Namespace] = None,
     ) -> Any:
-        """Loads the parameters of a checkpoint; the family's decoder may add some that it lacks
-        (``upgrade_state_dict_named``).
+        """Loads the parameters of a checkpoint; parameters that it lacks may be added by the
+        family's decoder (``upgrade_state_dict_named``).
 
         Raises:
             ValueError: the weights were trained with other conventions (:mod:`.conventions`).

@@ -101,8 +101,8 @@ def _flat(nested: Any, parts: List[str]) -> Dict[str, Any]:
 def _typed(
     given: Dict[str, Any], names: Dict[str, Tuple[str, ...]], config: type
 ) -> Dict[str, Any]:
-    """The values, converted to the types in the dataclass ``config``, as hydra would convert them;
-    ``names`` are the options' paths, see :func:`flat_names`."""
+    """The options ``given`` with their values converted to the types in the dataclass ``config``,
+    as hydra would convert them; ``names`` are the options' paths, see :func:`flat_names`."""
     whole = OmegaConf.structured(config)
     for name, value in given.items():
         try:

@@ -38,7 +38,7 @@ _IN_TRAINING = {
 
 def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
     """A class decorator that adds fields to a task's configuration: a family's decoding options,
-    those of every task, and ``--eval-bleu-tokenizer``.
+    the decoding options that all tasks have, and ``--eval-bleu-tokenizer``.
 
     Args:
         family: the name of a family in :mod:`..native.families`; empty for a task without options
@@ -60,8 +60,8 @@ def with_decoding_options(family: str = "") -> Callable[[Type[Any]], Type[Any]]:
 
 
 def _declared(item: "Field[Any]") -> Tuple[str, Any, Any]:
-    """(name, type, field) for a dataclass that fairseq reads as a configuration, from a decoding
-    option."""
+    """The decoding option ``item`` as the (name, type, field) that ``make_dataclass`` takes, for a
+    configuration that fairseq reads."""
     known, (kind, optional) = SCHEMA[item.name], KINDS[item.name]
     default = TASK_DEFAULTS.get(item.name, item.default)
     hint: Any = kind
@@ -74,7 +74,7 @@ def _declared(item: "Field[Any]") -> Tuple[str, Any, Any]:
 
 
 def checked_options(declared: Sequence[type], configurations: Sequence[Any]) -> Dict[str, Any]:
-    """The values of the options that a training begins with, by name, after a check.
+    """Checks the options that a training begins with, and returns their values by name.
 
     Args:
         declared: dataclasses with fields made by :func:`~..native.options.option.option`.
@@ -82,7 +82,8 @@ def checked_options(declared: Sequence[type], configurations: Sequence[Any]) -> 
             depend on. Later ones override earlier ones; an option that none has gets its default.
 
     Raises:
-        ValueError: an option has no effect, or is out of range; the message names it.
+        ValueError: an option that is not at its default has no effect or is out of range; the
+            message names it.
     """
     options = options_in(*declared)
     values = {name: known.default for name, known in options.items()}

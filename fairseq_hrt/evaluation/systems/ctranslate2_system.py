@@ -151,8 +151,8 @@ class CTranslate2System(System):
 
 
 def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> None:
-    """Checks that a converted model has the words of the data's dictionaries, which it needs to
-    decode them.
+    """Checks that the converted model in ``folder`` has the words of the data's dictionaries
+    ``source`` and ``target``; a model with other words cannot decode the data.
 
     Raises:
         ValueError: the words differ, or the folder holds no converted model or a damaged one.
@@ -162,7 +162,8 @@ def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> 
         path = next((path for path in files if path.is_file()), None)
         if path is None:
             raise ValueError(
-                f"{folder} holds no model of fairseq-hrt export (no {files[0].name}); export one"
+                f"{folder} holds no model of fairseq-hrt export (no {files[0].name}); give a"
+                " checkpoint or a folder that fairseq-hrt export has written"
             )
         try:
             words = json.loads(path.read_text(encoding="utf-8"))
@@ -174,5 +175,6 @@ def check_dictionaries(folder: Path, source: Dictionary, target: Dictionary) -> 
             or words[dictionary.nspecial :] != dictionary.symbols[dictionary.nspecial :]
         ):
             raise ValueError(
-                f"{path} differs from the data's {side} dictionary: give the model's own data"
+                f"{path} differs from the data's {side} dictionary: give data that were binarised"
+                " with the model's dictionaries"
             )

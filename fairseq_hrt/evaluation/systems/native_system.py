@@ -118,12 +118,12 @@ class NativeSystem(System):
         if (header.source_vocabulary, header.target_vocabulary) != (len(source), len(target)):
             raise ValueError(
                 f"{self.spec.subject}: {self.spec.path} has different dictionaries from the data:"
-                " give the model's own data"
+                " give data that were binarised with the model's dictionaries"
             )
         if self.task_name not in tasks_for(header.family):
             raise ValueError(
-                f"{self.spec.subject}: the native engine decodes this model with"
-                f" task={tasks_for(header.family)[0]}"
+                f"{self.spec.subject}: the native engine does not decode this model with"
+                f" task={self.task_name}; give task={tasks_for(header.family)[0]}"
             )
         own = bundle is not None and bundle.task == self.task_name
         training = bundle.runtime_options if bundle is not None and own else {}
@@ -134,12 +134,12 @@ class NativeSystem(System):
         self.plan = self.decoder.prepare(self._given_options, wanted, self.spec.given)
 
     def _rescorer(self, given: str) -> Rescorer:
-        """The scorer that ranks the translations by the model that ``rescore_path`` names
-        (``given``); a checkpoint is converted first.
+        """The scorer that ranks translations by the rescoring model in ``given``, the value of
+        ``rescore_path``; a checkpoint is converted first.
 
         Raises:
-            ValueError: several models are named, the model does not fit, or the decoder keeps a
-                single translation.
+            ValueError: several models are named, the model does not fit (:func:`require_judge`), or
+                the search finds only one translation per sentence.
         """
         paths, engine = utils.split_paths(given), self.decoder.engine
         if len(paths) != 1:
@@ -165,8 +165,7 @@ class NativeSystem(System):
         return Rescorer(judge, lenpen=float(self.task.cfg.rescore_lenpen))
 
     def _shortlist(self, bundle: Optional[Bundle], chosen: str) -> Optional[Shortlist]:
-        """The shortlist that ``chosen`` names: a file, that of the bundle (``true``), or None
-        (``false``)."""
+        """The shortlist in the file ``chosen``; ``true``: that of the bundle, ``false``: None."""
         if chosen == "false":
             return None
         if chosen != "true":
@@ -249,7 +248,7 @@ def require_judge(judge: Header, header: Header, options: DecodingOptions) -> No
         raise ValueError(
             f"--rescore-path: the model reads translations of up to {judge.longest_target} tokens,"
             f" but up to {writes} may be written; lower --max-len-a and --max-len-b, or decode"
-            " with PyTorch's engine, which cuts them"
+            " with engine=torch, which writes no longer ones"
         )
 
 
@@ -263,13 +262,13 @@ def _bundle_of(spec: SystemSpec) -> Bundle:
     bundle = load_bundle(Path(spec.path))
     if bundle.runtime is None:
         raise ValueError(
-            f"{spec.subject}: {bundle.folder} holds no model for the native engine: make it with"
-            " fairseq-hrt bundle ... --runtime int8"
+            f"{spec.subject}: {bundle.folder} holds no model for the native engine: make the bundle"
+            " again with fairseq-hrt bundle ... --runtime int8"
         )
     if "weights" in spec.options:
         raise ValueError(
             f"{spec.subject}: weights={spec.options['weights']}: a bundle's weights have their"
-            " type already; leave it out"
+            " type already; leave weights= out"
         )
     return bundle
 

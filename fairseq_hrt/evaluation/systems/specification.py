@@ -31,10 +31,12 @@ class SystemSpec:
         task: the name of a registered task; None: the task that the checkpoint was trained with.
         options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The
             value ``"true"`` stands for a switch without a value, ``"false"`` leaves the option out.
-        engine: ``auto`` (as in the stock commands), ``torch`` (PyTorch: this package's engine, or
-            whatever decodes the task), ``native``, or ``ctranslate2``.
-        defaults: names of those options that are ignored where other options leave them without
-            effect (those of a bundle or a grid); all others are refused then.
+        engine: ``torch`` (PyTorch: this package's engine, or whatever decodes the task),
+            ``native``, ``ctranslate2``, or ``auto`` (native on a CPU if that supports the model and
+            the options, else PyTorch, as in the stock commands).
+        defaults: names of those options that are ignored if other options leave them without
+            effect, such as the options of a bundle or of a tuning grid; any other option without
+            effect is refused.
     """
 
     name: str
@@ -46,7 +48,7 @@ class SystemSpec:
 
     @property
     def subject(self) -> str:
-        """The phrase that stands for the system in an error message."""
+        """The words with which an error message about the system begins."""
         return f"system {self.name!r}"
 
     @property

@@ -33,8 +33,8 @@ def subwords(dictionary: Dictionary, tokens: Sequence[int]) -> str:
 
 
 def continuation(dictionary: Dictionary) -> str:
-    """The mark by which a dictionary's subwords are joined to words, as ``--post-process`` names
-    it: ``sentencepiece`` or ``@@ ``."""
+    """The value of ``--post-process`` that joins the subwords of a dictionary to words:
+    ``sentencepiece`` or ``@@ ``."""
     kind = kind_of_subwords(dictionary.symbols)
     return kind if kind == "sentencepiece" else "@@ "
 
@@ -125,8 +125,8 @@ class System:
         return self.task.dataset(self.subset)
 
     def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
-        """The batch of the sentences ``ids``, in the form that :meth:`decode` takes. It may be in
-        another order, which its entry ``id`` gives."""
+        """The batch of the sentences ``ids``, in the form that :meth:`decode` takes. The entry
+        ``id`` of the batch gives the order of its sentences, which may be another."""
         return self.batch(ids, [self.dataset[i]["source"] for i in ids])
 
     def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
@@ -152,8 +152,8 @@ class System:
         return {"id": torch.tensor(list(ids)), "rows": lists}
 
     def decode(self, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
-        """Translates a batch: the hypotheses of each sentence in ``sample``, best first, at most
-        ``nbest``."""
+        """Translates the batch ``sample``. Returns for each sentence, in the batch's order, its
+        hypotheses, best first, at most as many as the option ``nbest``."""
         raise NotImplementedError
 
     def without_scores(self) -> None:
@@ -242,8 +242,8 @@ class FairseqSystem(System):
 
 
 def count_calls(models: Sequence[Any]) -> GenerationCounters:
-    """Makes stock fairseq ``models`` count the calls of their encoders and decoders in the counters
-    that it returns.
+    """Makes stock fairseq ``models`` count the calls of their encoders and decoders from now on, in
+    the returned counters.
 
     fairseq's ``EnsembleModel`` calls ``decoder.forward`` directly, which forward hooks do not see;
     therefore the method of each instance is wrapped. ``sentences`` stays 0, since a decoder is not
