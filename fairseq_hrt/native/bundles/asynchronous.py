@@ -15,8 +15,8 @@ BATCH, QUEUE, SECONDS = 32, 4096, 0.003
 
 
 class AsyncTranslation:
-    """Translates for asyncio through a queue, whose thread decodes waiting lines together. A forked
-    process gets a queue of its own.
+    """Translates lines for asyncio: they wait in a queue, and a thread of the queue decodes those
+    that wait together. A forked process gets a queue of its own.
 
     Args:
         translator: a :class:`.translator.Translator`.
@@ -47,8 +47,8 @@ class AsyncTranslation:
         return results[0] if isinstance(lines, str) else results
 
     def close(self) -> None:
-        """Makes the queue's threads end as soon as no lines wait, without waiting for that. Later
-        calls of :meth:`translate` start new threads."""
+        """Returns at once; the queue's threads end when no more lines wait. Later calls of
+        :meth:`translate` start new threads."""
         with self._lock:
             batcher, self._batcher = self._batcher, None
         if batcher is not None and self._process == os.getpid():

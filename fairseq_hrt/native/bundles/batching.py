@@ -57,11 +57,11 @@ class _Request:
     """The sentences of one call of :meth:`Batcher.submit`.
 
     Attributes:
-        options: the decoding options, as sorted pairs.
+        options: the decoding options, as sorted pairs (name, value).
         loop: the event loop that waits for the results.
-        sentences: those that are not prepared yet.
-        pieces: those that are prepared and not yet taken by the decoder.
-        taken: subwords of the pieces that the decoder has taken.
+        sentences: the sentences that are not prepared yet, that is, split into pieces.
+        pieces: the pieces of prepared sentences that the decoder has not taken yet.
+        taken: number of subwords in the pieces that the decoder has taken.
         given_up: whether nobody waits for the results any more.
     """
 
@@ -84,7 +84,7 @@ class _Sentence:
         since: when it was submitted, by :func:`time.monotonic`.
         to_take: number of its pieces that wait for the decoder.
         to_decode: number of its pieces without a result.
-        results: the results of its pieces.
+        results: the results of its pieces, in their order; None for those not decoded yet.
     """
 
     text: str
@@ -98,7 +98,13 @@ class _Sentence:
 
 @dataclass(eq=False)
 class _Piece:
-    """A piece of a sentence: its index among the pieces, and its content, made by ``prepare``."""
+    """A part of a sentence that is decoded as a whole.
+
+    Attributes:
+        sentence: the sentence.
+        number: the index of the piece among the sentence's pieces, from 0.
+        content: the piece as :class:`Batcher`'s ``prepare`` made it, for the decoder.
+    """
 
     sentence: _Sentence
     number: int
@@ -109,14 +115,16 @@ class Batcher:
     """A queue of sentences, with the thread that prepares them and the thread that decodes them.
 
     Args:
-        decode: decodes a batch; called in one thread only.
-        max_batch: most pieces of a batch.
-        max_queue: most sentences that may wait.
+        decode: called with (pieces of a batch, decoding options), returns a result for each piece;
+            called in one thread only.
+        max_batch: the most pieces in a batch.
+        max_queue: the most sentences that may wait.
         wait: seconds that the first sentence of a batch waits for others to share the batch.
-        prepare: splits a sentence into pieces; called in one thread only. By default a sentence is
-            its only piece.
-        join: makes the result of a sentence with several pieces from their results.
-        observe: called with (pieces of a batch, seconds) after each batch.
+        prepare: splits a sentence into pieces, whose ``len()`` measures their work; called in one
+            thread only. By default a sentence is its only piece.
+        join: called with (sentence, results of its pieces, decoding options) if there are several
+            pieces; returns the result of the sentence, by default the list of results.
+        observe: called after each batch with (number of its pieces, seconds that it took).
         observe_queue: called with the number of waiting sentences whenever it has changed.
     """
 
@@ -167,8 +175,8 @@ class Batcher:
         return all(piece.sentence.answer.done() for piece in self._batch)
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
-        """Puts sentences into the queue and waits for their results, which it returns in the order
-        of the sentences. ``options`` are passed to the decoder.
+        """Puts sentences into the queue, waits until all are decoded, and returns their results in
+        the order of the sentences. ``options`` are passed to the decoder.
 
         Raises:
             QueueFull: the queue has no room for all of them.
@@ -198,8 +206,8 @@ class Batcher:
             self._give_up(request)
 
     def close(self, patience: float = 0.0) -> None:
-        """Accepts no more sentences; the threads end when the waiting ones are decoded. Returns
-        then, or after ``patience`` seconds."""
+        """Refuses further sentences; the threads end when the waiting sentences are decoded.
+        Returns when they have ended, or after ``patience`` seconds in all."""
         with self._submitted:
             self._closed = True
             self._notify()
@@ -208,8 +216,8 @@ class Batcher:
             thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _give_up(self, request: _Request) -> None:
-        """Takes a request, with everything of it that still waits, out of the queue: it was
-        answered, or nobody waits for its results any more."""
+        """Removes a request from the queue, with those of its sentences and pieces that still wait:
+        the request was answered, or nobody waits for its results any more."""
         with self._submitted:
             request.given_up = True
             self._requests.remove(request)
@@ -249,8 +257,8 @@ class Batcher:
                 self._add_pieces(sentence, contents)
 
     def _next_sentence(self) -> Optional[_Sentence]:
-        """Takes the sentence that is to be prepared next from its request; None if there is none.
-        Requests with many prepared pieces are skipped for now."""
+        """Takes the next sentence to prepare out of its request and returns it. Requests with many
+        prepared pieces are skipped for now; None if no other request has sentences to prepare."""
         ahead = AHEAD * self._max_batch
         waiting = [
             request
@@ -304,8 +312,8 @@ class Batcher:
                 self._answer(batch)
 
     def _take(self) -> List[_Piece]:
-        """Takes a batch out of the queue: the first piece of the request whose turn it is, and
-        pieces with the same options that fit into the batch."""
+        """Takes a batch out of the queue: the first piece of the request whose turn it is, and as
+        many other pieces with the same decoding options as fit. Empty if no piece waits."""
         waiting = [request for request in self._requests if request.pieces]
         if not waiting:
             return []
@@ -398,13 +406,13 @@ class Batcher:
 
 def _turn(waiting: Sequence[_Request], number: int, cost: Callable[[_Request], int]) -> _Request:
     """The request whose turn it is: every OLDEST-th time the oldest, which stands first in
-    ``waiting``, else that of the lowest ``cost``. ``number`` counts the turns."""
+    ``waiting``, else the one with the lowest ``cost``. ``number`` counts the turns."""
     return waiting[0] if number % OLDEST == 0 else min(waiting, key=cost)
 
 
 def _resolve(sentence: _Sentence, *, result: Any = None, error: Any = None) -> None:
-    """Answers a sentence by its result or an error, in its request's event loop, unless it was
-    given up."""
+    """Answers a sentence with its result or, if that is not None, an exception ``error``, in its
+    request's event loop. A sentence for which nobody waits any more stays as it is."""
 
     def set_answer() -> None:
         if not sentence.answer.done():

@@ -36,13 +36,13 @@ class Bundle:
 
     Attributes:
         folder: the bundle's folder.
-        task: the task that decodes it.
+        task: the name of the fairseq task that decodes the model, e.g. ``translation_hrt``.
         source_lang, target_lang: the languages, as in the dictionaries' file names.
         tokenizer, subwords: see :class:`TextRecipe`.
         models: file names of the checkpoints; empty if there is only the native engine's model.
         codes: file name of the subword codes or the SentencePiece model, or None.
         options: decoding options by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
-        card: further facts for the card, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
+        card: rows of the table in README.md, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
         rules: file name of Moses' rules, or None.
         runtime: file name of the model for the native runtime, or None.
         runtime_options: decoding options stored in the checkpoint by its training, repeated here
@@ -75,7 +75,8 @@ class Bundle:
 
     @property
     def recipe(self) -> TextRecipe:
-        """The steps of text preparation, with the paths of the bundle's files."""
+        """How raw text is prepared (tokenizer, subwords, prefixes), with the full paths of the
+        bundle's files of codes."""
         codes, target_codes = (
             None if name is None else self.folder / name for name in (self.codes, self.target_codes)
         )
@@ -100,8 +101,8 @@ class Bundle:
         return TextPipeline(self.recipe, rules, frozenset(self.dictionaries()[0].words))
 
     def target_pipeline(self) -> TextPipeline:
-        """The pipeline that converts given translations to subwords, by the rules of the target
-        language; Moses' rules are those of the installed sacremoses."""
+        """The pipeline that converts raw translations, given to be scored, to subwords, by the
+        rules of the target language; Moses' rules are those of the installed sacremoses."""
         return TextPipeline(self.recipe.reversed())
 
     @property
@@ -113,9 +114,9 @@ class Bundle:
         """
         if not self.models:
             raise ValueError(
-                f"{self.folder} holds only the native engine's model, and this needs the"
-                " checkpoint, which an import without PyTorch does not make: import the model again"
-                " with the whole plugin, fairseq_hrt"
+                f"{self.folder} holds only the native engine's model, imported without PyTorch, but"
+                " PyTorch needs a checkpoint: use --engine native, or import the model again with"
+                " the whole plugin, fairseq_hrt"
             )
         return [self.folder / name for name in self.models]
 
@@ -149,8 +150,8 @@ def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
 
 
 def require_new(folder: Path) -> None:
-    """Raises ValueError if the folder exists. Called before inputs are read, which may take a
-    while."""
+    """Raises ValueError if the folder exists. To be called before inputs are read, since reading
+    them may take a while."""
     if folder.exists() or folder.is_symlink():
         raise ValueError(f"{folder} exists already: give another folder or remove it")
 
@@ -158,7 +159,7 @@ def require_new(folder: Path) -> None:
 def require_file(path: Path) -> None:
     """Raises ValueError if the path does not lead to a file."""
     if not path.is_file():
-        raise ValueError(f"{path} is not a file")
+        raise ValueError(f"{path} is not a file: give the path of an existing file")
 
 
 def require_dictionary(data: Path, language: str) -> None:
@@ -184,10 +185,12 @@ def create_bundle(
     Args:
         bundle: the bundle's description; its models, codes and rules are set here.
         data: folder with the dictionaries.
-        codes, target_codes: files of subword codes to copy, see :class:`..text.recipe.TextRecipe`.
-        states: the checkpoints; if empty, PyTorch is not loaded.
-        check: called with the complete folder before it gets its final name; its errors discard the
-            bundle.
+        codes, target_codes: files of subword codes to copy, or None; see
+            :class:`..text.recipe.TextRecipe`.
+        states: the contents of the checkpoints, as fairseq saves them; if there are none, PyTorch
+            is not loaded.
+        check: called with the path of the complete folder before this gets its final name; an
+            exception that it raises discards the bundle.
         complete: called to add further files and name them in the bundle; meanwhile
             ``bundle.folder`` is the temporary folder.
 
@@ -223,7 +226,8 @@ def create_bundle(
             partial.rename(folder)
         except OSError as error:
             raise ValueError(
-                f"{folder} cannot be made: {error.strerror}; does it exist already?"
+                f"{folder} cannot be made: {error.strerror}; does it exist already? Remove it, or"
+                " give another folder"
             ) from error
     return bundle
 
@@ -270,7 +274,7 @@ def _fill(
 
 
 def _describe(place: Path, bundle: Bundle) -> None:
-    """Writes ``bundle.json`` and the card."""
+    """Writes ``bundle.json`` and the card, ``README.md``, of a bundle into the folder ``place``."""
     document = {
         "format": FORMAT,
         **{key: value for key, value in asdict(bundle).items() if key != "folder"},

@@ -46,12 +46,13 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@-]{0,39}")
 def option_of_data(
     name: object, value: object, allowed: Mapping[str, Optional[type]], subject: str
 ) -> Tuple[str, str]:
-    """Checks an option that a file sets; returns (its name, its value as a text for the command
-    line).
+    """Checks an option that a file sets; returns (its name with underscores, its value as a text
+    for the command line).
 
     Args:
         name, value: as in the file.
-        allowed: the options of a task with their types (``loading/data_options.py``).
+        allowed: {name: type} of the options that a file may set for a task; for the types see
+            :func:`wanted`.
         subject: the file, for the message.
 
     Raises:
@@ -68,9 +69,9 @@ def option_of_data(
 
 
 def option_for_runtime(name: object, value: object, subject: str) -> Tuple[str, str]:
-    """Like :func:`option_of_data`, but without fairseq, which alone has the options of each task:
-    accepts any option that some task may have, with a plausible value. The native engine checks it
-    further.
+    """Like :func:`option_of_data`, but without fairseq, and so without the list of a task's
+    options: accepts any option that some task may have, with a plausible value. The native engine
+    later checks whether it supports the option and the value.
 
     Raises:
         ValueError: as :func:`option_of_data`.
@@ -107,8 +108,10 @@ def _text_of_option(may_be_set: bool, value: object, given: str) -> str:
 
 
 def wanted(kind: Any, text: str) -> Optional[str]:
-    """Describes the values that an option of type ``kind`` accepts, e.g. "a number"; None if
-    ``text`` is one of them. A ``kind`` of None is an option for joining subwords."""
+    """Returns None if an option of type ``kind`` accepts the value ``text``; else describes the
+    values that it accepts, e.g. "a number". ``kind`` is bool, int, float, str or an Enum; None for
+    the options that join subwords (JOINED). All kinds but str accept "false", which leaves an
+    option out; any other ``kind`` accepts nothing else."""
     if text == "false" and kind is not str:
         # The value that leaves an option out.
         return None
@@ -137,11 +140,11 @@ def _is_number(kind: type, text: str) -> bool:
 
 
 def language_of_data(name: object, subject: str) -> str:
-    """Returns the name of a language that a file names. It becomes part of a file name
-    (``dict.de.txt``) and of a command.
+    """Checks the name of a language that a file gives, and returns it. The name becomes part of a
+    file name (``dict.de.txt``) and of a command.
 
     Raises:
-        ValueError: it is not a plain name, so it might lead to another file; the message begins
+        ValueError: the name is not plain, so it might lead to another file; the message begins
             with ``subject``, the file.
     """
     if not isinstance(name, str) or not _LANGUAGE.fullmatch(name):

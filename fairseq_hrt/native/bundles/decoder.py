@@ -57,11 +57,11 @@ class Decoder(Protocol):
 
     def identity(self) -> Dict[str, Any]:
         """The facts on which translations depend besides bundle and options: ``{"engine":
-        "native", …}``. A run that is resumed compares them."""
+        "native", …}``. A resumed run compares them with those of the run that it continues."""
 
     def describe(self) -> str:
-        """The engine and its weights, in a few words; without weights as long as the model is not
-        loaded."""
+        """The engine and the type of its weights, in a few words for the user; only the engine as
+        long as the model is not loaded."""
 
     def prepare(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Any:
         """Checks options and converts them for this engine; the result is kept for later calls with
@@ -69,18 +69,18 @@ class Decoder(Protocol):
 
         Args:
             options: {name: text}.
-            wanted: what the call needs besides.
-            given: names of the options that must have an effect; others, such as the bundle's own,
-                get their defaults if they have none.
+            wanted: the batch size and the results of the calls to come.
+            given: names of the options that are refused if they have no effect; other options
+                without effect, such as the bundle's own, get their defaults.
 
         Raises:
             UnsupportedOption: only the other engine supports an option.
-            ValueError: an option is bad.
+            ValueError: an option is unknown, or its value is wrong.
         """
 
     def longest(self, prepared: Any) -> Tuple[int, int]:
-        """The most tokens of (a source, a translation), ``</s>`` included. Returns at once, without
-        waiting for another thread."""
+        """The most tokens that (a source, a translation) may have, ``</s>`` included. Returns at
+        once, without waiting for another thread."""
 
     def decode(
         self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch
@@ -91,10 +91,12 @@ class Decoder(Protocol):
     def score(
         self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
     ) -> List[Hypothesis]:
-        """Scores a given translation of each source. Returns for each a hypothesis with its tokens
-        and their log-probabilities."""
+        """Scores ``targets[i]`` as the translation of ``sources[i]``, both lists of ids that end in
+        ``</s>``. Returns for each target a hypothesis with its tokens and their
+        log-probabilities."""
 
     def graphs(
         self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
-        """The graph of each source as plain data, see :func:`~..decoding.describe_graph`."""
+        """The graph of words that the model writes for each source, as plain data; see
+        :func:`~..decoding.describe_graph`."""

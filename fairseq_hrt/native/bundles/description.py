@@ -36,11 +36,12 @@ _FIELDS = (
 
 
 def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[str, Any]:
-    """Reads ``bundle.json`` and checks its fields.
+    """Reads ``bundle.json``, checks its fields, and returns them with the names and types of
+    :class:`.bundle.Bundle`'s attributes, without ``folder``.
 
     Args:
         folder: the bundle's folder.
-        version: the format that this release reads.
+        version: the number of the format that this release reads.
         for_runtime: whether the bundle is for the native engine, which checks the task and the
             options itself; fairseq is then not loaded.
 
@@ -55,7 +56,10 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
         language_of_data(document[side], str(path))
     for name in ("tokenizer", "subwords"):
         if not isinstance(document[name], str):
-            raise ValueError(f"{path} names the {name} {shown(document[name])}, which is not text")
+            raise ValueError(
+                f"{path} names the {name} {shown(document[name])}, which is not text: give a name"
+                ' in quotation marks, e.g. "none"'
+            )
     models = _checked_models(
         document.get("models", ["model.pt"]), path, least=int(document.get("runtime") is None)
     )
@@ -68,7 +72,7 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
         _require_file(folder, name, path)
     card = document.get("card", {})
     if not isinstance(card, dict):
-        raise ValueError(f"{path} has the card {shown(card)}: it must be an object")
+        raise ValueError(f"{path} has the card {shown(card)}: it must be an object, {{...}}")
     found = {name: document[name] for name in _TEXTS}
     found.update(files, task=task, models=models, card=card)
     for name in _PREFIXES:
@@ -88,16 +92,22 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
 def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
     known = document.get("format")
     if type(known) is not int or known != version:
-        raise ValueError(f"{path} has the format {shown(known)}, this release reads {version}")
+        raise ValueError(
+            f"{path} has the format {shown(known)}, this release reads {version}: make the bundle"
+            " again, or install the release that made it"
+        )
     for name in document:
         if name not in _FIELDS:
             raise ValueError(
-                f"{path} does not describe a bundle: {shown(name)} is not one of"
+                f"{path} does not describe a bundle: its field {shown(name)} is not one of"
                 f" {', '.join(_FIELDS)}"
             )
     for name in _NEEDED:
         if name not in document:
-            raise ValueError(f"{path} does not describe a bundle: it has no {name!r}")
+            raise ValueError(
+                f"{path} does not describe a bundle: it has no {name!r}; make one with fairseq-hrt"
+                " import or bundle"
+            )
 
 
 def _checked_task(task: object, path: Path, *, for_runtime: bool) -> str:
@@ -153,7 +163,7 @@ def _checked_models(models: object, path: Path, *, least: int) -> List[str]:
     ):
         raise ValueError(
             f"{path} names the models {shown(models)}: it must be a list of {least} to"
-            f" {MOST_MODELS} distinct files"
+            f" {MOST_MODELS} distinct names of files"
         )
     return models
 
@@ -189,7 +199,9 @@ def checked_options(options: object, task: Optional[str], subject: str) -> Dict[
         ValueError: a bundle must not set an option, or not to this value.
     """
     if not isinstance(options, Mapping):
-        raise ValueError(f"{subject} has the options {shown(options)}: it must be an object")
+        raise ValueError(
+            f"{subject} has the options {shown(options)}: it must be an object, {{name: value}}"
+        )
     if task is None:
         return dict(option_for_runtime(name, value, subject) for name, value in options.items())
     allowed = plugin().allowed_options(task)
@@ -205,7 +217,8 @@ def checked_examples(examples: object, subject: str) -> List[str]:
         subject: the file, for the message.
 
     Raises:
-        ValueError: there are too many, or one is not such a line.
+        ValueError: there are too many (MOST_EXAMPLES), or one is empty, too long
+            (LONGEST_EXAMPLE), or not one line of printable text.
     """
     if not isinstance(examples, list) or len(examples) > MOST_EXAMPLES:
         raise ValueError(

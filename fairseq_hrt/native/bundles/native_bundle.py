@@ -15,16 +15,16 @@ MODEL, SHORTLIST = "runtime.safetensors", "shortlist.safetensors"
 
 
 def write_native_model(bundle: Bundle, header: Header, tensors: Dict[str, np.ndarray]) -> None:
-    """Writes the native engine's model into the folder of a bundle that is being made, and names it
-    in the bundle."""
+    """Writes the native engine's model, see :func:`.format.write_model`, into the folder of a
+    bundle that is being made, and sets ``bundle.runtime`` to its file name."""
     write_model(bundle.folder / MODEL, header, tensors)
     bundle.runtime = MODEL
     _like_the_dictionaries(bundle, MODEL)
 
 
 def read_candidates(bundle: Bundle, path: Path) -> Shortlist:
-    """Reads a ``lex`` or ``vmap`` file as a shortlist for the dictionaries of a bundle that is
-    being made.
+    """Reads the ``lex`` or ``vmap`` file ``path``, see :mod:`.shortlist`, as a shortlist for the
+    dictionaries of a bundle that is being made.
 
     Raises:
         ValueError: the file is not a shortlist, or belongs to another model.
@@ -33,8 +33,8 @@ def read_candidates(bundle: Bundle, path: Path) -> Shortlist:
 
 
 def write_native_shortlist(bundle: Bundle, shortlist: Shortlist) -> None:
-    """Writes a shortlist into the folder of a bundle that is being made, and names it in the
-    bundle."""
+    """Writes a shortlist into the folder of a bundle that is being made, and sets
+    ``bundle.shortlist`` to its file name."""
     write_shortlist(bundle.folder / SHORTLIST, shortlist)
     bundle.shortlist = SHORTLIST
     _like_the_dictionaries(bundle, SHORTLIST)

@@ -71,7 +71,8 @@ def native_options(task: str, options: Mapping[str, str], **own: Any) -> Decodin
 
 
 def default_threads() -> int:
-    """The number of cores that this process may use, at most OMP_NUM_THREADS."""
+    """The number of cores that this process may use, at most the integer in the environment
+    variable OMP_NUM_THREADS, if there is one."""
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -124,8 +125,8 @@ class NativeDecoder:
         """
         if bundle.runtime is None:
             raise ValueError(
-                f"{bundle.folder} holds no model for the native engine: make it with fairseq-hrt"
-                " bundle ... --runtime int8, or use --engine torch"
+                f"{bundle.folder} holds no model for the native engine: make the bundle again with"
+                " fairseq-hrt bundle ... --runtime int8, or use --engine torch"
             )
         source, target = bundle.dictionaries()
         file = bundle.folder / bundle.runtime
@@ -135,14 +136,14 @@ class NativeDecoder:
             raise ValueError(
                 f"{file} was made for dictionaries of {header.source_vocabulary} and"
                 f" {header.target_vocabulary} words, but the bundle's have {len(source)} and"
-                f" {len(target)}: pack it again"
+                f" {len(target)}: make the bundle again with fairseq-hrt bundle ... --runtime int8"
             )
         decoder = cls(engine, source, target, task=bundle.task, training=bundle.runtime_options)
         if use_shortlist:
             if bundle.shortlist is None:
                 raise ValueError(
-                    f"{bundle.folder} holds no shortlist: make it with fairseq-hrt bundle ..."
-                    " --shortlist FILE"
+                    f"{bundle.folder} holds no shortlist: make the bundle again with fairseq-hrt"
+                    " bundle ... --shortlist FILE, or translate without a shortlist"
                 )
             engine.set_shortlist(read_shortlist(bundle.folder / bundle.shortlist))
             decoder.use_shortlist = True
@@ -159,8 +160,8 @@ class NativeDecoder:
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> SearchPlan:
-        """Makes the plan of a search, or takes it from a cache; for arguments and errors see
-        :meth:`.decoder.Decoder.prepare`."""
+        """Converts options to the plan of a search, or takes the plan for equal arguments from a
+        cache; for arguments and errors see :meth:`.decoder.Decoder.prepare`."""
         key = (wanted, given, *sorted(options.items()))
         found = self._kept.get(key)
         if found is None:
@@ -178,8 +179,8 @@ class NativeDecoder:
         family, task = self.engine.header.family, asked.pop("task", self.task)
         if task not in tasks_for(family):
             raise UnsupportedOption(
-                f"--task {task}: the native engine decodes a model of the family {family} as"
-                f" {tasks_for(family)[0]}; use --engine torch"
+                f"--task {task}: the native engine does not decode a model of the family {family}"
+                f" with this task; give --task {tasks_for(family)[0]}, or use --engine torch"
             )
         if wanted.given and not BY_NAME[family].scores_by_word:
             raise UnsupportedOption(
@@ -208,14 +209,15 @@ class NativeDecoder:
         if found.prefix_size:
             raise ValueError(
                 f"prefix_size={found.prefix_size}: there are no target lines to take words from;"
-                " use fairseq-generate"
+                " leave it out, or use fairseq-generate"
             )
         # Raises for a bad --forced-start now, not at the first line.
         self.first_words(plan, 0)
         return plan
 
     def first_words(self, prepared: SearchPlan, count: int) -> Optional[List[List[int]]]:
-        """The ids of ``--forced-start``, once for each of ``count`` sentences; None without it.
+        """The ids of the words of ``--forced-start``, once for each of ``count`` sentences; None
+        if that option is not given.
 
         Raises:
             ValueError: ``--forced-start`` has a word that is not in the dictionary.

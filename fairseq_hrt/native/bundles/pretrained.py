@@ -40,7 +40,8 @@ def from_pretrained(
         engine: ``native`` (for bundles made with ``--runtime``), ``torch``, or ``auto``: native if
             the bundle has its model, its kernel runs on this machine, no GPU is asked for and it
             supports the options; else PyTorch.
-        threads: number of the engine's threads; None: its default.
+        threads: number of the engine's threads; None: for the native engine
+            :func:`.native_decoder.default_threads`, for PyTorch its own default.
         use_shortlist: write only words of the bundle's shortlist; native engine only.
         glossary: given translations of terms: the path of a file with a term, a tab and its
             translation in each line, or a dictionary; see :class:`~..text.glossary.Glossary`.
@@ -70,7 +71,8 @@ def from_pretrained(
     if bundle is None or (engine == "auto" and bundle.runtime is None):
         if use_shortlist:
             raise ValueError(
-                "a shortlist needs the native engine: give engine='native', or leave it out"
+                "a shortlist needs the native engine: give engine='native' and a bundle made with"
+                " --runtime, or leave use_shortlist (--shortlist) out"
             )
         # Read again, with fairseq's checks of the task and the options.
         return Translator(load_bundle(folder), with_torch(), glossary=glossary, **decoding)

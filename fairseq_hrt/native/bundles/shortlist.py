@@ -34,16 +34,17 @@ def load_shortlist(
         source, target: the dictionaries; words that they lack are skipped.
         best: how many candidates of a source word are kept, the most probable ones; of a ``vmap``
             all are kept.
-        frequent: how many of the most frequent target words are candidates of every sentence, with
-            those in a ``vmap``'s line without a source word.
+        frequent: how many of the most frequent target words are candidates of every sentence, in
+            addition to those in a ``vmap``'s line without a source word.
 
     Raises:
-        ValueError: the file cannot be read, or holds none of the dictionaries' words.
+        ValueError: the file cannot be read, or holds none of the dictionaries' words; or ``best``
+            is less than 1, or ``frequent`` less than 0.
     """
     if best < 1 or frequent < 0:
         raise ValueError(
-            f"a shortlist of the {best} best and the {frequent} most frequent words: give at least"
-            " 1 and 0"
+            f"a shortlist of the {best} best candidates of a word and the {frequent} most frequent"
+            " words: give at least 1 and 0"
         )
     lines = _lines(path)
     first = next(lines, None)
@@ -58,7 +59,7 @@ def load_shortlist(
     if not any(found.values()):
         raise ValueError(
             f"{path} has none of the dictionaries' words: it belongs to other data; give the"
-            " model's own"
+            " lex or vmap file that was made with this model"
         )
     # Dictionaries are sorted by frequency.
     always |= set(range(len(SPECIAL), min(len(SPECIAL) + frequent, len(target))))
@@ -92,14 +93,14 @@ def _lines(path: Path) -> Iterator[str]:
                 if len(line) > LONGEST_LINE or size > LARGEST:
                     raise ValueError(
                         f"{path} is not a shortlist: a line has more than {LONGEST_LINE >> 20} MB,"
-                        f" or the whole of it more than {LARGEST >> 20} MB"
+                        f" or the whole unpacked file more than {LARGEST >> 20} MB"
                     )
                 yield line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
         raise ValueError(
-            f"{path} is not a text of words. A binary shortlist of Marian numbers the words of"
-            " Marian's vocabulary: fairseq-hrt import reads it with its model; here give a lexical"
-            " table (lex.s2t.gz)"
+            f"{path} is not UTF-8 text: give a lexical table (lex.s2t.gz). A binary shortlist of"
+            " Marian can only be read with the model and vocabulary that it was made for, by"
+            " fairseq-hrt import"
         ) from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read as a shortlist: {error}") from error
@@ -172,16 +173,23 @@ def read_shortlist(path: Path) -> Shortlist:
     try:
         parts = load_file(str(path))
     except (SafetensorError, *DAMAGED) as error:
-        raise ValueError(f"{path} is not a shortlist: {error!s:.200}") from None
+        raise ValueError(
+            f"{path} is not a shortlist: {error!s:.200}; make the bundle again with --shortlist"
+            " FILE"
+        ) from None
     types = {"offsets": np.int64, "candidates": np.int32, "always": np.int32}
     if set(parts) != set(types) or any(
         parts[name].dtype != kind or parts[name].ndim != 1 for name, kind in types.items()
     ):
-        raise ValueError(f"{path} is not a shortlist: it must hold {', '.join(types)}")
+        raise ValueError(
+            f"{path} is not a shortlist: it must hold vectors of integers named {', '.join(types)};"
+            " make the bundle again with --shortlist FILE"
+        )
     offsets, size = parts["offsets"], parts["candidates"].size
     if not offsets.size or offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) < 0).any():
         raise ValueError(
-            f"{path} is not a shortlist: its offsets do not divide its {size} candidates"
+            f"{path} is not a shortlist: its offsets do not divide its {size} candidates; make the"
+            " bundle again with --shortlist FILE"
         )
     return Shortlist(**parts)
 

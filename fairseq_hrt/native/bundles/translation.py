@@ -84,7 +84,7 @@ def raw_text(line: Line) -> str:
 
 
 def longest_first(rows: Sequence[Sequence[int]], size: int) -> Iterator[List[int]]:
-    """Yields batches of indices of ``rows``, ``size`` in each, the longest rows first."""
+    """Yields batches of indices of ``rows``, at most ``size`` in each, the longest rows first."""
     order = sorted(range(len(rows)), key=lambda number: -len(rows[number]))
     return (order[start : start + size] for start in range(0, len(order), size))
 
@@ -123,7 +123,7 @@ class Translation:
 def checked_batch_size(size: int) -> int:
     """Returns ``size``; raises ValueError if it is not positive."""
     if size < 1:
-        raise ValueError(f"batch_size={size}: at least one sentence has to be decoded at a time")
+        raise ValueError(f"batch_size={size}: give the number of sentences per batch, at least 1")
     return size
 
 
@@ -150,7 +150,7 @@ def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: in
             f"{len(sources)} sources but {len(targets)} targets: they must correspond line by line"
         )
     if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: at least one pair has to be scored at a time")
+        raise ValueError(f"batch_size={batch_size}: give the number of pairs per batch, at least 1")
 
 
 def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int]) -> None:
@@ -169,7 +169,8 @@ def join_pieces(line: Line, pieces: Sequence[Sequence[Translation]]) -> Translat
 
     Args:
         line: the line, raw or prepared.
-        pieces: the hypotheses of each piece, best first; empty for a line without words.
+        pieces: the hypotheses of each piece, best first; empty for a line without words. Of several
+            pieces only the best hypotheses are joined, and there are no ``alternatives``.
     """
     if not pieces:
         return Translation("", raw_text(line))

@@ -83,7 +83,7 @@ class Translator:
         source, target: the dictionaries.
 
     Raises:
-        ValueError: an option is bad.
+        ValueError: an option is unknown, or its value is wrong.
         UnsupportedOption: the engine does not support an option.
     """
 
@@ -293,6 +293,8 @@ class Translator:
 
         Args:
             sources, targets: equally many raw lines; a pair with an empty line has no score (None).
+            batch_size: pairs scored together.
+            decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
             ValueError: the numbers of lines differ, or a line is longer than the model takes.
@@ -350,7 +352,7 @@ class Translator:
             if name in decoding or name in self.defaults:
                 raise ValueError(
                     f"{name} is not an option of translating: a bundle has its weights, and its "
-                    "engine is chosen when it is loaded (--engine); leave it out"
+                    f"engine is chosen when it is loaded (--engine); leave {name} out"
                 )
         chosen = {**self.defaults, **_texts(decoding)}
         asked = chosen.pop("replace_unk", "false")
@@ -418,8 +420,9 @@ class Translator:
         return mostly_unknown(words, self.source, self.bundle.subwords)
 
     def unknown_words(self, line: str) -> List[str]:
-        """The words and punctuation marks of a line with a subword that the model's dictionary
-        lacks. They may be lost in the translation; symbols that are carried over are not listed."""
+        """Lists the words and punctuation marks of a line that contain a subword missing from the
+        model's dictionary. They may be lost in the translation. Symbols that are carried over from
+        the source are not listed."""
         return unknown_words(self.in_words(line).words, self.source, self.bundle.subwords)
 
     def _cut(
@@ -445,8 +448,9 @@ class Translator:
         options: Mapping[str, str],
         decode: Callable[[List[List[int]]], List[List[Hypothesis]]],
     ) -> List[PieceTerms]:
-        """For each piece of all lines the glossary's terms in it, with the model's translation of
-        each term alone, which ``decode`` finds and later calls use again."""
+        """Finds the glossary's terms in each piece of each line; returns these, with the model's
+        translation of each term alone, in a flat list of all pieces. ``decode`` translates terms,
+        given as ids; their translations are kept for later calls with the same ``options``."""
         flat = [piece for own in pieces for piece in own]
         if glossary is None:
             return [NO_TERMS] * len(flat)
@@ -497,8 +501,9 @@ class Translator:
         lexicon: Optional[Mapping[str, str]],
         terms: PieceTerms = NO_TERMS,
     ) -> Tuple[str, List[GivenTerm]]:
-        """Returns the raw text of a hypothesis, with the symbols of its source that the model lacks
-        and the given translations of its terms, and a list of these terms."""
+        """Returns the raw text of a hypothesis, and the list of the terms whose given translations
+        it contains. Symbols of the source that the model lacks are inserted in the text, and the
+        translations of terms are replaced by the glossary's."""
         end = self.target.words[self.target.eos]
         symbols = self._written(hypothesis, piece, lexicon)
         text = self.pipeline.text(" ".join([symbol for symbol in symbols if symbol != end]))

@@ -489,7 +489,7 @@ def outside(folder):
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (damage_model, "runtime.safetensors"), (swap_dictionary, "pack it again"),
+        (damage_model, "runtime.safetensors"), (swap_dictionary, "make the bundle again"),
         (wrong_options, "option 'beam' to"), (a_file_of_words, "option 'replace_unk' to"),
         (outside, "which the bundle does not hold"),
         (lambda folder: (folder / "dict.de.txt").write_text("a\n"), "line 1 is 'a'"),

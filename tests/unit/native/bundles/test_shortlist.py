@@ -80,7 +80,7 @@ def test_a_table_of_our_own(words, tmp_path):
         (b"", "is empty"), (b"A a\n", "not TARGET SOURCE PROBABILITY"),
         (b"A a x\n", "not TARGET SOURCE PROBABILITY"),
         (b"X y 0.5\n", "none of the dictionaries' words"),
-        (b"x\tY\n", "none of the dictionaries' words"), (b"\xff\xfe\n", "not a text of words"),
+        (b"x\tY\n", "none of the dictionaries' words"), (b"\xff\xfe\n", "not UTF-8 text"),
         # The mark of Marian's binary ones.
         (0xF11A48D5013417F5.to_bytes(8, "little"), "numbers the words of Marian's vocabulary"),
         (b"\x1f\x8bnonsense", "damaged gzip data"),
