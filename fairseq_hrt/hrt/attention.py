@@ -17,12 +17,13 @@ from ..engine import at_least_float32, relative_index
 
 
 class AttentionPattern(NamedTuple):
-    """The visible keys of each query, and their distances.
+    """Which keys each query may see, and how far away they are.
 
     Attributes:
-        bias: ``[B, 1, q, T]``, 0 for visible keys, -inf for hidden ones.
-        index: LongTensor ``[B, q, T]``, row of the relative table for each pair; None without
-            relative positions.
+        bias: ``[B, 1, T, T]``, or ``[B, 1, 1, T]`` if all queries see the same keys; 0 for visible
+            keys, -inf for hidden ones.
+        index: LongTensor ``[B, T, T]`` of (query, key): the row of the table of relative position
+            vectors that belongs to their distance; None without relative positions.
     """
 
     bias: Tensor
@@ -32,14 +33,14 @@ class AttentionPattern(NamedTuple):
 def attention_pattern(
     positions: Tensor, padding: Tensor, *, causal: bool, window: int, like: Tensor
 ) -> AttentionPattern:
-    """The attention pattern of a training batch.
+    """Builds the :class:`AttentionPattern` of a training batch.
 
     Args:
-        positions: LongTensor ``[B, T]``, increasing.
+        positions: LongTensor ``[B, T]``, position of each token, increasing up to the padding.
         padding: BoolTensor ``[B, T]``, True for padding, which is on the right.
-        causal: hide later tokens.
-        window: w, at which distances are clipped; 0: no relative positions.
-        like: a tensor with the dtype and the device that the bias shall have.
+        causal: True hides the tokens to the right of each query.
+        window: w; distances beyond w count as w. 0: no relative positions.
+        like: a tensor whose dtype and device ``bias`` takes over.
     """
     hidden = padding[:, None, None]  # [B, 1, 1, T]
     if causal:
@@ -56,10 +57,10 @@ class RelativeSelfAttention(nn.Module):
     """Multi-head self-attention with relative position vectors added to the keys.
 
     Args:
-        width: D.
+        width: D, the width of inputs and outputs; a multiple of ``heads``.
         heads: H.
-        dropout: of the attention weights.
-        window: w, at which distances are clipped; 0 leaves the relative term out.
+        dropout: dropout probability of the attention weights.
+        window: w; distances beyond w count as w. 0 leaves the relative term out.
     """
 
     def __init__(self, width: int, heads: int, *, dropout: float, window: int) -> None:
@@ -67,7 +68,7 @@ class RelativeSelfAttention(nn.Module):
         if width % heads:
             raise ValueError(
                 f"--decoder-embed-dim {width} is not a multiple of --decoder-attention-heads"
-                f" {heads}"
+                f" {heads}: change one of them"
             )
         self.num_heads, self.head_dim, self.dropout = heads, width // heads, dropout
         self.k_proj, self.v_proj, self.q_proj, self.out_proj = (
@@ -92,18 +93,22 @@ class RelativeSelfAttention(nn.Module):
         need_weights: bool = False,
         attn_mask: Optional[AttentionPattern] = None,
     ) -> Tuple[Tensor, None]:
-        """Called by fairseq's decoder layer, with the pattern in place of its mask.
+        """Self-attention, with the arguments that fairseq's decoder layer gives; ``attn_mask`` is
+        an :class:`AttentionPattern` in place of fairseq's mask.
 
         Args:
             query: ``[T, B, D]``; ``key`` and ``value`` are the same tensor.
-            attn_mask: see :func:`attention_pattern`.
+            key_padding_mask, incremental_state: must be None.
+            need_weights: ignored.
+            attn_mask: required, see :func:`attention_pattern`.
 
         Returns:
-            (``[T, B, D]``, None).
+            (output ``[T, B, D]``, None instead of the attention weights).
         """
         if attn_mask is None or incremental_state is not None or key_padding_mask is not None:
             raise ValueError(
-                "relative self-attention is called with an AttentionPattern and nothing else"
+                "relative self-attention: give an AttentionPattern as attn_mask, and neither"
+                " key_padding_mask nor incremental_state"
             )
         length, batch, width = query.shape
         queries, keys, values = (
@@ -126,6 +131,6 @@ class RelativeSelfAttention(nn.Module):
         return self.out_proj(mixed), None
 
     def _get_input_buffer(self, incremental_state: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-        """Called by fairseq's decoder layer; empty, since this module has no cache (the engine has
-        its own)."""
+        """Called by fairseq's decoder layer for the cache of earlier steps; empty, since this
+        module has none (the decoder engine has its own)."""
         return {}

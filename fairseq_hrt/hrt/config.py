@@ -69,7 +69,7 @@ class HRTTaskConfig(DistillationConfig, TranslationConfig):
 
 @dataclass
 class MaskPredictModelConfig(FairseqDataclass):
-    """The option that HRT's Appendix E adds to fairseq's Mask-Predict model."""
+    """``--hrt-relative-window``, which HRT's Appendix E adds to fairseq's Mask-Predict model."""
 
     hrt_relative_window: int = option(
         16, HRTModelConfig.__dataclass_fields__["hrt_relative_window"].metadata["help"]
@@ -78,7 +78,8 @@ class MaskPredictModelConfig(FairseqDataclass):
 
 @dataclass
 class MaskPredictTaskConfig(DistillationConfig, TranslationLevenshteinConfig):
-    """fairseq's options of iterative models, and those of mixed raw and distilled targets."""
+    """Options of ``translation_mask_predict``: those of fairseq's ``translation_lev``, and those
+    for training on a mixture of raw and distilled targets."""
 
     noise: NOISE_CHOICES = option("random_mask", "type of noise")
     seed: int = II("common.seed")

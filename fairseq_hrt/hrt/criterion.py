@@ -20,23 +20,25 @@ TASKS = (
 
 @register_criterion("hrt_loss", dataclass=SmoothedLossConfig)
 class HRTLoss(SmoothedLoss):
-    """Label-smoothed cross-entropy, summed over the target tokens of AT (left to right), CMLM
-    (masked words) and the same in chunks, Skip-AT and Skip-CMLM (HRT, Algorithm 1), and divided by
-    their number: every token has the same weight.
+    """Label-smoothed cross-entropy over the target tokens of HRT's four training tasks
+    (Algorithm 1): AT (left to right), CMLM (masked words), and both in chunks of K tokens, Skip-AT
+    and Skip-CMLM. Every token has the same weight, whatever its task.
     """
 
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
-        """The loss of a batch that has ``views``, the :class:`.sample.TrainingViews` that the task
-        adds.
+        """The loss of a batch, whose entry ``views`` holds the :class:`.sample.TrainingViews` that
+        the task adds. ``reduce`` is ignored.
 
         Returns:
-            (loss summed over tokens; their number, or that of sentences with ``--sentence-avg``;
-            logging output with the same keys for every batch).
+            (loss summed over target tokens; the number of these tokens, or of sentences with
+            ``--sentence-avg``; logging output with the same keys for every batch).
         """
         if "views" not in sample:
-            raise ValueError("hrt_loss needs the training samples of --task translation_hrt")
+            raise ValueError(
+                "hrt_loss needs the training samples of --task translation_hrt: give that task"
+            )
         views = sample["views"]
         source = sample["net_input"]
         pair = views.causal, views.parallel
@@ -77,7 +79,8 @@ class HRTLoss(SmoothedLoss):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
-        """Logs losses in bits per token, of all tasks together and of each (0 without tokens)."""
+        """Logs losses in bits per token, of the four training tasks together and of each (0 for a
+        task without tokens), and ``chunked``, the share of sentences trained in chunks."""
 
         def total(key: str) -> float:
             return sum(float(log.get(key, 0)) for log in logging_outputs)

@@ -12,11 +12,18 @@ from ..training import Purpose, hash_uniform
 def draw_chunk_sizes(
     seed: int, update: int, ids: Tensor, share: float, chunk_sizes: Sequence[int]
 ) -> Tensor:
-    """Draws the chunk size K of each sentence, LongTensor ``[B]``: with probability ``share`` one
-    of ``chunk_sizes``, uniformly, else 1.
+    """Draws the chunk size K of each sentence in an update: with probability ``share`` one of
+    ``chunk_sizes``, all equally likely, else 1 (no chunks).
 
     Each sentence draws for itself: batches are sorted by length, so that taking the first rows of a
     batch would tie K to the length.
+
+    Args:
+        seed, update: seed of the training and number of the update, hashed with the ids.
+        ids: LongTensor ``[B]``, sentence ids.
+
+    Returns:
+        LongTensor ``[B]``.
     """
     chunked = hash_uniform(seed, update, ids, Purpose.CHUNKED) < share  # [B]
     choice = (hash_uniform(seed, update, ids, Purpose.CHUNK_SIZE) * len(chunk_sizes)).long()  # [B]
@@ -26,16 +33,17 @@ def draw_chunk_sizes(
 
 
 def draw_masks(seed: int, update: int, ids: Tensor, lengths: Tensor, width: int) -> Tensor:
-    """Draws the positions that CMLM masks (Ghazvininejad et al., 2019): their number is uniform in
-    1 … length - 1, and ``</s>`` may be among them. In a sentence of ``</s>`` alone it is masked.
+    """Draws the tokens that CMLM masks (Ghazvininejad et al., 2019): their number is uniform in
+    1 … length - 1, and ``</s>`` may be among them. If ``</s>`` is the only token, it is masked.
 
     Args:
-        ids: LongTensor ``[B]``.
-        lengths: LongTensor ``[B]``, tokens with ``</s>``.
-        width: T, the columns of the result.
+        seed, update: seed of the training and number of the update, hashed with the ids.
+        ids: LongTensor ``[B]``, sentence ids.
+        lengths: LongTensor ``[B]``, target tokens with ``</s>``.
+        width: T, the columns of the result, at least the largest length.
 
     Returns:
-        BoolTensor ``[B, T]``.
+        BoolTensor ``[B, T]``, True for masked tokens.
     """
     spread = (lengths - 1).clamp(min=1)  # [B]
     count = 1 + (hash_uniform(seed, update, ids, Purpose.MASK_COUNT) * spread).long()  # [B]

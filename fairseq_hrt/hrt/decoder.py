@@ -40,12 +40,12 @@ class HRTDecoderLayer(TransformerDecoderLayerBase):
 
 
 class HRTDecoder(NativeParts, TransformerDecoderBase):
-    """Transformer decoder with explicit positions, relative keys and symbols outside the
-    dictionary.
+    """Transformer decoder in which every token brings its position along, the keys of
+    self-attention have relative positions, and some input symbols are not in the dictionary.
 
-    The mask has id V, the start symbols ``<s_K>`` ids V + 1, V + 2, … They have an embedding of
-    their own and no place in the softmax, so that dictionaries and binarised data of an ordinary
-    Transformer can be used.
+    In addition to the V dictionary entries there are the mask (id V) and a start symbol ``<s_K>``
+    for each chunk size K (ids V + 1, V + 2, …). These have an embedding of their own and no place
+    in the softmax, so that dictionaries and binarised data of an ordinary Transformer can be used.
     """
 
     family = "hrt"
@@ -112,7 +112,8 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         return self.vocabulary_size
 
     def start_symbol(self, chunk_size: int) -> int:
-        """Id of ``<s_K>``; for K = 1 fairseq's ordinary start symbol, ``</s>``.
+        """Id of ``<s_K>``, the first input of stage I with chunk size K; for K = 1 fairseq's
+        ordinary start symbol, ``</s>``.
 
         Raises:
             ValueError: the model was not trained for this chunk size.
@@ -124,7 +125,8 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         return self.vocabulary_size + 1 + self.chunk_sizes.index(chunk_size)
 
     def start_symbols(self, chunk_sizes: Tensor) -> Tensor:
-        """:meth:`start_symbol` of each element of a LongTensor."""
+        """:meth:`start_symbol` of each element of a LongTensor; ``</s>`` for sizes that the model
+        was not trained for."""
         symbols = torch.full_like(chunk_sizes, self.eos)
         for chunk_size in self.chunk_sizes:
             symbols = torch.where(chunk_sizes == chunk_size, self.start_symbol(chunk_size), symbols)
@@ -145,7 +147,8 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         return {"decoder.special": self.embed_special.weight, **keys}
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Embeddings of dictionary entries and special symbols: ``[..., D]``."""
+        """Embeddings ``[..., D]`` of ids ``[...]`` of dictionary entries, mask and start symbols,
+        not yet scaled."""
         special = tokens - self.vocabulary_size  # [...], below 0 for dictionary entries
         ordinary = self.embed_tokens(tokens.masked_fill(special >= 0, self.padding_idx))  # [..., D]
         return torch.where(
@@ -155,15 +158,15 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
     def view_features(
         self, view: SampleView, encoder_out: Dict[str, List[Tensor]], *, causal: bool
     ) -> Tensor:
-        """The decoder's features of a training sample.
+        """Runs the decoder on a training sample, up to the output projection.
 
         Args:
-            view: inputs ``[B, T]`` and their positions.
+            view: inputs ``[B, T]`` and their positions; its targets are not read.
             encoder_out: the output of fairseq's encoder.
-            causal: True for AT and Skip-AT, False for CMLM and Skip-CMLM.
+            causal: True hides later tokens (AT and Skip-AT), False none (CMLM and Skip-CMLM).
 
         Returns:
-            ``[B, T, D]``.
+            Features ``[B, T, D]``.
         """
         x = self.embed_scale * self.embed(view.input)  # [B, T, D]
         if self.project_in_dim is not None:
@@ -203,8 +206,15 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         ``incremental_state`` is ignored: the whole prefix is computed again at each step, which is
         correct but slow. The decoder engine is the fast way.
 
+        Args:
+            prev_output_tokens: LongTensor ``[B, T]``, the target after the start symbol ``</s>``.
+            encoder_out: the output of fairseq's encoder.
+            features_only: True returns features instead of logits.
+            full_context_alignment: True does not hide later tokens.
+
         Returns:
-            (logits ``[B, T, V]`` or features ``[B, T, D]``, {"attn": [None], "inner_states": …}).
+            (logits ``[B, T, V]`` or features ``[B, T, D]``, {"attn": [None], "inner_states":
+            [features]}).
         """
         assert encoder_out is not None, "a translation model decodes what its encoder returns"
         positions = torch.arange(prev_output_tokens.size(1), device=prev_output_tokens.device)
@@ -217,12 +227,12 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str
     ) -> Dict[str, Tensor]:
-        """Adds the parameters that an autoregressive checkpoint lacks, so that it can be
-        fine-tuned.
+        """Adds the parameters that an autoregressive checkpoint lacks to ``state_dict``, in place,
+        so that the checkpoint can be fine-tuned. ``name`` is the prefix of the decoder's keys.
 
-        Start symbols are initialised with the checkpoint's ``</s>``, relative tables with zeros,
-        and self-attention at random if the checkpoint has recurrent cells. Start symbols of an HRT
-        checkpoint are matched by their chunk sizes.
+        Start symbols are initialised with the checkpoint's ``</s>``, tables of relative positions
+        with zeros, and self-attention at random if the checkpoint has recurrent cells instead. The
+        start symbols of an HRT checkpoint are put in the order of this model's chunk sizes.
         """
         start_self_attention(state_dict, self, name)
         leave_sinusoids_out(state_dict, self, name)
@@ -256,9 +266,13 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
     def _known_sizes(self, rows: Tensor, stored: Optional[Tensor]) -> List[int]:
         """The chunk sizes of the checkpoint's start symbols, in the order of their rows.
 
+        Args:
+            rows: ``[1 + sizes, D]``, the checkpoint's embeddings of mask and start symbols.
+            stored: the chunk sizes in the checkpoint; None: an old one without them, which is taken
+                to have this model's.
+
         Raises:
-            ValueError: an old checkpoint that does not store them has more or fewer than this
-                model.
+            ValueError: an old checkpoint has more or fewer start symbols than this model.
         """
         if stored is not None:
             return stored.tolist()
@@ -266,8 +280,8 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         if count != len(self.chunk_sizes):
             raise ValueError(
                 f"the checkpoint has start symbols for {count} chunk sizes, this model for"
-                f" {len(self.chunk_sizes)} (--hrt-chunk-sizes {given}): they must agree, since"
-                " this old checkpoint does not store its sizes"
+                f" {len(self.chunk_sizes)} (--hrt-chunk-sizes {given}): give the sizes that the"
+                " checkpoint was trained for, which this old checkpoint does not store"
             )
         logger.warning(
             "the checkpoint does not store its chunk sizes; its start symbols are taken for those"
@@ -277,8 +291,12 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         return self.chunk_sizes
 
     def _rows_by_size(self, state_dict: Dict[str, Tensor], name: str, known: List[int]) -> Tensor:
-        """The checkpoint's special embeddings in the order of this model's chunk sizes:
-        ``[1 + sizes, D]``; new sizes are initialised with ``</s>``.
+        """The checkpoint's embeddings of the mask and, in the order of this model's chunk sizes, of
+        the start symbols: ``[1 + sizes, D]``. Those of new sizes are copies of ``</s>``.
+
+        Args:
+            name: prefix of the decoder's keys in ``state_dict``.
+            known: chunk sizes of the checkpoint, in the order of its rows.
 
         Raises:
             ValueError: there is a new size, but the model was not loaded for training.
@@ -292,8 +310,8 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
             if not self.may_gain_sizes:
                 raise ValueError(
                     f"--hrt-chunk-sizes {','.join(map(str, self.chunk_sizes))}: the checkpoint was"
-                    f" trained for {','.join(map(str, known))}, so {size} cannot be decoded;"
-                    " fine-tune it with --finetune-from-model"
+                    f" trained for {','.join(map(str, known))}, so {size} cannot be decoded; leave"
+                    f" {size} out, or fine-tune the checkpoint with --finetune-from-model"
                 )
             rows.append(state_dict[f"{name}.embed_tokens.weight"][self.eos])
         return torch.stack(rows)  # [1 + sizes, D]

@@ -27,7 +27,7 @@ from .sample import skip_cmlm_input
 
 
 def chunk_sizes_of(table: Sequence[Tuple[float, int]], lengths: Tensor) -> List[int]:
-    """The chunk size of each sentence, by its source length.
+    """The chunk size of each sentence, looked up by its source length.
 
     Args:
         table: pairs (longest source in subwords, chunk size), ascending, the last limit infinite.
@@ -39,8 +39,9 @@ def chunk_sizes_of(table: Sequence[Tuple[float, int]], lengths: Tensor) -> List[
 
 
 def _same_number(kept: List[List[Hypothesis]]) -> Tuple[List[Hypothesis], int]:
-    """Gives each sentence the same number of hypotheses: where there are fewer, the last one is
-    repeated. Returns (the hypotheses, sentence by sentence; their number per sentence)."""
+    """Gives each sentence as many hypotheses as the sentence with the most has, by repeating its
+    last one. Returns (all hypotheses in one list, sentence by sentence; their number per
+    sentence)."""
     beams = max(len(hypotheses) for hypotheses in kept)
     rows = [hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)]
     return rows, beams
@@ -69,12 +70,13 @@ class HRTGenerator(AutoregressiveGenerator):
         if self.forced and {size for _, size in self.table} != {1}:
             raise ValueError(
                 f"--forced-start {options.forced_start}: chunks cannot continue a given beginning;"
-                " use --hrt-decode-chunk 1 for it"
+                " use --hrt-decode-chunk 1, or leave --forced-start out"
             )
         self.nat_beam = completed(options, self.table)
         if len({tuple(model.decoder.chunk_sizes) for model in models}) > 1:
             raise ValueError(
-                "the models of an ensemble must be trained for the same --hrt-chunk-sizes"
+                "the models of an ensemble must be trained for the same --hrt-chunk-sizes: leave"
+                " out of --path those that differ"
             )
         self._layouts: Dict[Tuple[int, int, torch.device], Tuple[Tensor, Tensor]] = {}
 
@@ -88,8 +90,8 @@ class HRTGenerator(AutoregressiveGenerator):
         sizes = chunk_sizes_of(self.table, memories[0].lengths - 1)
         if prefix is not None and set(sizes) != {1}:
             raise ValueError(
-                "--prefix-size: chunks cannot continue a given prefix; use --hrt-decode-chunk 1"
-                " for it"
+                "--prefix-size: chunks cannot continue a given prefix; use --hrt-decode-chunk 1,"
+                " or leave --prefix-size out"
             )
         found: List[Any] = [None] * len(sizes)
         for size in sorted(set(sizes)):
@@ -126,8 +128,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return found
 
     def decode_static_chunks(self, tokens: Tensor, chunk_size: int) -> List[List[Hypothesis]]:
-        """Runs both stages, as :meth:`decode_chunks`, on sources ``[B, S]`` by computations of
-        fixed shapes."""
+        """Runs both stages as :meth:`decode_chunks` does, but on token ids ``[B, S]`` of sources
+        and by computations of fixed shapes, which a CUDA graph can replay."""
         lengths, store = self.host_lengths(tokens), self.ensemble.graphs
         with store.lock:
             source = self.static_search.encode(tokens, self.eos)
@@ -170,16 +172,18 @@ class HRTGenerator(AutoregressiveGenerator):
         steps: Tensor,
         limits: Optional[Tensor] = None,
     ) -> Tuple[Tensor, Tensor]:
-        """Stage II: the best words at the masked positions. The host reads nothing from the device.
+        """Stage II: the most probable words at the masked positions of each row, a hypothesis of
+        stage I. The host reads nothing from the device.
 
         Args:
+            source: the encoded batch.
+            beams: rows per sentence.
             tokens: LongTensor ``[R, L]``, see :meth:`_masked_input`.
             steps: LongTensor ``[R]``, the chunks of each row.
             limits: LongTensor ``[R]``, see :meth:`_restrict`.
 
         Returns:
-            The log-probabilities of these words, and the words: ``[R, q']`` each, q' masked
-            positions.
+            (log-probabilities of these words, the words): ``[R, q']`` each, q' masked positions.
         """
         engine, longest = self.ensemble.engines[0], self.decoder_positions
         engine.embed.reserve(min(tokens.size(1), longest) + 1)
@@ -211,20 +215,22 @@ class HRTGenerator(AutoregressiveGenerator):
         return best.view(shape), choice.view(shape)
 
     def decode_chunks(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
-        """Runs both stages on encoded sentences; returns the translations of each, best first."""
+        """Runs both stages on the encoder outputs of each model; returns the translations of each
+        sentence, best first."""
         kept = self.skip_at(memories, chunk_size)
         kept = [hypotheses[: self.nat_beam] for hypotheses in kept]
         return self.skip_cmlm(memories, kept, chunk_size)
 
     def skip_at(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
-        """Stage I: beam search over z_1 … z_m, the tokens at positions K, 2K, …; z_m is
-        ``</s>``."""
+        """Stage I: beam search over z_1 … z_m, the tokens at positions K, 2K, … (K the chunk size);
+        z_m is ``</s>``. Returns the hypotheses of each sentence, best first."""
         plan = self.skip_at_plan(memories[0].lengths, chunk_size)
         self.ensemble.reserve_positions(chunk_size * (plan.constraints.longest_limit + 1) + 1)
         return search(self.ensemble, memories, plan, hooks=self.step_hooks)
 
     def skip_at_plan(self, lengths: Tensor, chunk_size: int) -> SearchPlan:
-        """The search of stage I; ``lengths`` as in :meth:`length_limits`."""
+        """The settings of stage I's beam search for sources of these ``lengths``: LongTensor
+        ``[B]``, tokens with ``</s>``."""
         # The limit of words and </s> make ⌊(limit + 1) / K⌋ whole chunks; </s> is the token of the
         # last one.
         chunks = torch.div(self.length_limits(lengths) + 1, chunk_size, rounding_mode="floor")
@@ -235,8 +241,17 @@ class HRTGenerator(AutoregressiveGenerator):
     def skip_cmlm(
         self, memories: List[Memory], kept: List[List[Hypothesis]], chunk_size: int
     ) -> List[List[Hypothesis]]:
-        """Stage II: fills K - 1 masks before every token of stage I in one pass and ranks the
-        translations by HRT's Eq. 2."""
+        """Stage II: fills K - 1 masks before every token of stage I in one pass, and ranks the
+        translations by HRT's Eq. 2.
+
+        Args:
+            memories: encoder outputs of each model.
+            kept: hypotheses of stage I to complete, of each sentence.
+            chunk_size: K.
+
+        Returns:
+            The translations of each sentence, best first.
+        """
         rows, beams = _same_number(kept)
         # [R, L], [R, 1, L]
         tokens, visible = self._masked_input(rows, chunk_size, memories[0].lengths.device)
@@ -271,8 +286,9 @@ class HRTGenerator(AutoregressiveGenerator):
         return self._completed(kept, rows, *lists_to_host(choice, best), chunk_size)
 
     def _limits_behind(self, lengths: Tensor, chunk_size: int) -> Optional[Tensor]:
-        """The most words of each sentence, ``[B]``, where stage II has to keep to them, because
-        even one chunk may be longer; None: stage I has limited the words already."""
+        """The most words that each translation may have, LongTensor ``[B]``, if stage II has to
+        enforce this limit since a single chunk may exceed it. None if no chunk may: then stage I,
+        which limits the number of chunks, has enforced it."""
         # Stage I limits whole chunks; only in a single chunk can more words than allowed precede
         # </s>.
         if self.options.max_len_a + self.options.max_len_b >= chunk_size - 1:
@@ -290,9 +306,10 @@ class HRTGenerator(AutoregressiveGenerator):
         """The completed translations of each sentence, best first.
 
         Args:
-            kept: hypotheses of stage I.
-            rows: the same, equally many for each sentence; see :func:`_same_number`.
-            words, numbers: what stage II chose in each row, and its log-probabilities.
+            kept: hypotheses of stage I, of each sentence.
+            rows: the same in one list, equally many for each sentence; see :func:`_same_number`.
+            words, numbers: ids that stage II chose at the masked positions of each row, and their
+                log-probabilities.
         """
         finished = [
             self._complete(row, line, scores, chunk_size)
@@ -306,16 +323,16 @@ class HRTGenerator(AutoregressiveGenerator):
         return found
 
     def _masked_line(self, row: Hypothesis, chunk_size: int, steps: int) -> List[int]:
-        """The input of stage II for a hypothesis of stage I: its tokens with the masks before each,
-        padded to ``steps`` chunks."""
+        """The input of stage II for a hypothesis of stage I: K - 1 masks before each of its tokens,
+        then padding up to ``steps`` chunks of K tokens."""
         line = skip_cmlm_input(row.tokens, chunk_size, mask=self.models[0].decoder.mask)
         return line + [self.dictionary.pad()] * (chunk_size * (steps - row.steps))
 
     def _masked_input(
         self, rows: List[Hypothesis], chunk_size: int, device: torch.device
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Inputs of stage II ``[R, L]``, padded, and a mask of the visible keys ``[R, 1, L]``
-        (None: all)."""
+        """The input of stage II for R hypotheses of stage I: (ids, LongTensor ``[R, L]``, padded;
+        BoolTensor ``[R, 1, L]``, False for padding, None if there is none)."""
         steps = max(row.steps for row in rows)
         lines = [self._masked_line(row, chunk_size, steps) for row in rows]
         tokens = torch.tensor(lines, device=device)  # [R, L]
@@ -326,8 +343,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return tokens, inside.unsqueeze(1)  # [R, L], [R, 1, L]
 
     def _layout(self, length: int, chunk_size: int, device: torch.device) -> Tuple[Tensor, Tensor]:
-        """Positions 1 to L of stage II, ``[L]``, and the indices of the masked ones, ``[q']``; both
-        are cached for later batches."""
+        """(Positions 1 to L of stage II, ``[L]``, for L = ``length``; indices from 0 of the masked
+        ones, ``[q']``). Both are cached for later batches."""
         key = (length, chunk_size, device)
         if key not in self._layouts:
             positions = torch.arange(1, length + 1, device=device)  # [L]
@@ -343,7 +360,8 @@ class HRTGenerator(AutoregressiveGenerator):
         chunk_size: int,
         limits: Optional[Tensor],
     ) -> None:
-        """Applies the constraints on tokens to stage II, in place.
+        """Applies the decoding constraints (no padding, ``--unkpen``, where ``</s>`` must or must
+        not stand) to the log-probabilities of stage II, in place.
 
         Args:
             log_probs: ``[R, q', V]`` of the masked positions.
@@ -372,7 +390,7 @@ class HRTGenerator(AutoregressiveGenerator):
             positions, steps, limits: see :meth:`_restrict`.
 
         Returns:
-            BoolTensors ``[R, q']``, the first perhaps ``[1, q']``; None: nowhere.
+            Two BoolTensors ``[R, q']``, the first perhaps ``[1, q']``; None: nowhere.
         """
         early: Optional[Tensor] = None
         if self.options.hrt_eos_last_chunk:
@@ -386,8 +404,9 @@ class HRTGenerator(AutoregressiveGenerator):
     def _complete(
         self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int
     ) -> Hypothesis:
-        """The translation of one row: cut at the first ``</s>`` and scored by Eq. 2, which is
-        divided by the length penalty unless ``--hrt-scoring eq2``.
+        """The translation that completes ``row``, a hypothesis of stage I: cut after the first
+        ``</s>`` and scored by Eq. 2, divided by the length penalty unless ``--hrt-scoring eq2`` or
+        ``--unnormalized`` is given.
 
         Args:
             choice, best: the tokens at the masked positions and their log-probabilities.
@@ -428,7 +447,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return hypothesis
 
     def _history(self, row: Hypothesis, hypothesis: Hypothesis, chunk_size: int) -> List[List[int]]:
-        """The partial translation after each step, with ``<unk>`` for tokens still to come."""
+        """The partial translation after each step, with ``<unk>`` for tokens still to come: of
+        ``row`` in stage I, and last ``hypothesis``, which completes it."""
         gap = [self.dictionary.unk()] * (chunk_size - 1)
         partial: List[int] = []
         history = []

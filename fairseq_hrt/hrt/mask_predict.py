@@ -54,8 +54,8 @@ class MaskPredictDecoder(NATransformerDecoder):
     """fairseq's non-autoregressive decoder with relative positions.
 
     Attributes:
-        may_start: whether a checkpoint may lack the length head and the relative tables, as an
-            autoregressive one does; False where one is loaded to be decoded.
+        may_start: whether a checkpoint may lack the length head and the tables of relative
+            positions, as an autoregressive one does; False if it is loaded for decoding.
     """
 
     may_start = False
@@ -76,8 +76,8 @@ class MaskPredictDecoder(NATransformerDecoder):
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str
     ) -> Dict[str, Tensor]:
-        """Adds what an autoregressive checkpoint lacks: an untrained length head, and relative
-        tables of zeros."""
+        """Adds to ``state_dict``, if ``may_start``, what an autoregressive checkpoint lacks: an
+        untrained length head, and tables of relative positions filled with zeros."""
         super().upgrade_state_dict_named(state_dict, name)
         for key, value in self.state_dict().items() if self.may_start else ():
             if key == "embed_length.weight" or key.endswith("self_attn.relative_keys"):
@@ -87,8 +87,8 @@ class MaskPredictDecoder(NATransformerDecoder):
 
 @register_model("mask_predict_transformer")
 class MaskPredictModel(CMLMNATransformerModel):
-    """fairseq's ``cmlm_transformer`` with relative positions in the decoder, that may start from an
-    autoregressive Transformer of its shape."""
+    """fairseq's ``cmlm_transformer`` with relative positions in the decoder. Its training may start
+    from an autoregressive Transformer of the same sizes."""
 
     config = MaskPredictModelConfig
 
@@ -116,8 +116,8 @@ class MaskPredictModel(CMLMNATransformerModel):
 
 @register_model_architecture("mask_predict_transformer", "mask_predict_transformer")
 def mask_predict_transformer(args: Namespace) -> None:
-    """The base sizes of ``cmlm_transformer``. That model always shares embeddings; this one does
-    only with ``--share-all-embeddings``, as in ``transformer``."""
+    """Sets options that were not given to the base sizes of ``cmlm_transformer``. That model always
+    shares embeddings; this one only with ``--share-all-embeddings``, as ``transformer`` does."""
     args.hrt_relative_window = getattr(args, "hrt_relative_window", 16)
     args.share_all_embeddings = getattr(args, "share_all_embeddings", False)
     cmlm_base_architecture(args)
@@ -125,7 +125,8 @@ def mask_predict_transformer(args: Namespace) -> None:
 
 @register_task("translation_mask_predict", dataclass=MaskPredictTaskConfig)
 class MaskPredictTask(TranslationLevenshteinTask):
-    """fairseq's ``translation_lev``, which can draw from raw and distilled targets."""
+    """fairseq's ``translation_lev``, in which training can draw each sentence's target from a raw
+    and a distilled one."""
 
     cfg: MaskPredictTaskConfig
 
@@ -133,7 +134,7 @@ class MaskPredictTask(TranslationLevenshteinTask):
         """Builds the model.
 
         Raises:
-            ValueError: an option has no effect.
+            ValueError: an option of the task was given that has no effect.
         """
         if not from_checkpoint:
             checked_options([MaskPredictTaskConfig], [self.cfg])

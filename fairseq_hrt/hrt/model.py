@@ -33,10 +33,10 @@ class HRTTransformerModel(ConfiguredTransformer):
 
         Args:
             src_tokens: LongTensor ``[B, S]``.
-            views: the training samples.
-            learnt: the results of :meth:`~.sample.SampleView.learnt` of both, if the caller has
-                them. None: they are computed here, and the host waits for the device before the
-                encoder is launched.
+            views: the training samples; None: ``prev_output_tokens`` are decoded.
+            learnt: the results of :meth:`~.sample.SampleView.learnt` for ``views.causal`` and
+                ``views.parallel``, if the caller has them. None: they are computed here, and the
+                host waits for the device before the encoder is launched.
 
         Returns:
             Logits ``[n, V]`` of the n targets that are not padding, row by row, the causal view

@@ -27,7 +27,7 @@ from torch import Tensor
 class SampleView(NamedTuple):
     """Decoder inputs, their positions and the token to predict at each, LongTensors ``[..., T]``.
 
-    A ``target`` of pad has no loss; ``input`` is pad behind the end of a row.
+    Where ``target`` is padding there is no loss; ``input`` is padding behind the end of a row.
     """
 
     input: Tensor
@@ -35,8 +35,8 @@ class SampleView(NamedTuple):
     target: Tensor
 
     def learnt(self, pad: int) -> Tensor:
-        """Indices into the flattened target of the tokens that have a loss: LongTensor ``[n]``. The
-        host waits for the device to count them."""
+        """Indices into the flattened ``target`` of the n tokens that have a loss, all but ``pad``,
+        the id of padding: LongTensor ``[n]``. Synchronises with the device, to count them."""
         return self.target.flatten().ne(pad).nonzero().squeeze(1)
 
 
@@ -46,7 +46,8 @@ class TrainingViews(NamedTuple):
     Attributes:
         causal: samples of AT (left to right), or of Skip-AT (every K-th token) for sentences with a
             chunk size K above 1.
-        parallel: samples of CMLM (masked words), or of Skip-CMLM for these sentences.
+        parallel: samples of CMLM (masked words), or of Skip-CMLM (the tokens that Skip-AT leaves
+            out) for sentences with K above 1.
         chunk_sizes: LongTensor ``[B]``, 1 for AT and CMLM.
     """
 
@@ -60,6 +61,8 @@ def skip_cmlm_input(kept: Sequence[int], chunk_size: int, *, mask: int) -> List[
 
     Args:
         kept: the m tokens of stage I, with the final ``</s>``.
+        chunk_size: K.
+        mask: id of the mask symbol.
 
     Returns:
         m * K tokens, e.g. M y_2 M y_4 M ``</s>``.
@@ -87,6 +90,7 @@ def training_views(
         chunk_sizes: LongTensor ``[B]``, K of each sentence; 1 asks for AT and CMLM.
         starts: LongTensor ``[B]``, start symbol of each sentence.
         masked: BoolTensor ``[B, T]``, the positions that CMLM masks; read for K = 1 only.
+        eos, mask, pad: ids of ``</s>``, the mask symbol and padding.
         learn_tail: True trains masked positions behind the first ``</s>`` to predict ``</s>``;
             False gives them no loss.
     """

@@ -13,7 +13,7 @@ from .sample import training_views
 
 
 class ChunkScorer:
-    """Scores given translations as the two stages of decoding score theirs.
+    """Scores given translations as two-stage decoding scores those that it finds.
 
     The score is log P(z | x) of every K-th token by stage I plus log P(y_j | z, x) of all others by
     stage II (Eq. 2). The ``</s>`` that fill the last chunk count as in decoding (see
@@ -21,7 +21,8 @@ class ChunkScorer:
 
     Args:
         dictionary: the target dictionary.
-        table: see :func:`.generator.chunk_sizes_of`; size 1 scores autoregressively.
+        table: chunk size by source length, see :func:`.generator.chunk_sizes_of`; with size 1 a
+            sentence is scored autoregressively.
     """
 
     def __init__(self, dictionary: Dictionary, table: Sequence[Tuple[float, int]]) -> None:
@@ -33,7 +34,8 @@ class ChunkScorer:
     def generate(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
     ) -> List[List[Dict]]:
-        """One hypothesis per sentence: its reference, with its score.
+        """One hypothesis per sentence, in fairseq's form: the reference in ``sample["target"]``,
+        with its score by the ensemble ``models``.
 
         The score is Eq. 2 divided by L, the length of whole chunks, as decoding ranks with
         ``--lenpen 1``. A further entry, ``log_likelihood``, is Eq. 2 itself.
@@ -74,11 +76,12 @@ class ChunkScorer:
 def _hypothesis(
     target: List[int], chunk: int, length: int, first: List[float], second: List[float]
 ) -> Dict[str, Any]:
-    """The reference of one sentence as a hypothesis.
+    """The reference of one sentence as a hypothesis in fairseq's form.
 
     Args:
-        target: padded; ``length`` tokens with ``</s>``.
-        first: log-probabilities of z_1 … z_m.
+        target: ``length`` token ids with ``</s>``, then padding.
+        chunk: K.
+        first: log-probabilities of z_1 … z_m, the tokens of stage I.
         second: log-probabilities of y_1 … y_L, 0 at the positions of stage I.
     """
     steps = -(-length // chunk)

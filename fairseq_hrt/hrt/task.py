@@ -51,10 +51,11 @@ class HRTTranslationTask(EngineTranslationTask):
     def make_scorer(
         self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
     ) -> Any:
-        """The scorer by Eq. 2 for the chunk size of decoding; fairseq's own for chunk size 1.
+        """The scorer of given translations: by Eq. 2 with the chunk sizes that decoding would use;
+        fairseq's own if these are all 1.
 
         Raises:
-            ValueError: the model was not trained for the chunk size.
+            ValueError: the model was not trained for a chunk size.
         """
         table = chunk_table(options, models[0].decoder.chunk_sizes)
         if {size for _, size in table} == {1}:
@@ -82,8 +83,8 @@ class HRTTranslationTask(EngineTranslationTask):
             )
 
     def curriculum_share(self, update: int) -> float:
-        """The share of sentences trained with chunks in an update: p_k = (t / T) ** lambda (HRT,
-        Eq. 5), at most 1.
+        """The share of sentences trained with chunks in update t: p_k = (t / T) ** lambda (HRT,
+        Eq. 5), at most 1, with T the curriculum's length and lambda its exponent.
 
         Raises:
             ValueError: the length of the curriculum is unknown.
@@ -125,8 +126,12 @@ class HRTTranslationTask(EngineTranslationTask):
         return iterator
 
     def _resume_curriculum(self, stored: Optional[Sequence[float]]) -> None:
-        """Takes over the curriculum stored in a checkpoint: its length stays, even with a longer
-        ``--max-update``, unless ``--hrt-curriculum-steps`` gives another. Any change is logged."""
+        """Continues the curriculum of a resumed training: its length stays, even with a longer
+        ``--max-update``, unless ``--hrt-curriculum-steps`` gives another. Changes are logged.
+
+        Args:
+            stored: (length, exponent) from the checkpoint; None: it has none, nothing is done.
+        """
         if stored is None:
             return
         self._begun_with = int(stored[0]), float(stored[1])
@@ -149,9 +154,9 @@ class HRTTranslationTask(EngineTranslationTask):
             )
 
     def add_views(self, sample: Dict[str, Any], update: int, share: float) -> Dict[str, Any]:
-        """Adds the batch's ``views``, a :class:`TrainingViews`. Random choices depend on seed,
-        ``update`` and sentence id alone; ``share`` is the expected share of sentences trained in
-        chunks."""
+        """Returns the batch with a further entry ``views``, its :class:`.sample.TrainingViews`; an
+        empty batch as it is. Random choices depend on seed, ``update`` and sentence id alone;
+        ``share`` is the probability that a sentence is trained in chunks."""
         if not sample:
             return sample
         views = draw_views(

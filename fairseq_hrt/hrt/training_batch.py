@@ -21,12 +21,12 @@ def draw_views(
     and sentence id.
 
     Args:
-        sample: see :func:`~..training.drawn_targets`; right-padded.
+        sample: the batch, right-padded; see :func:`~..training.drawn_targets`.
         update: number of the update.
-        share: the proportion of sentences trained with chunks, p_k.
-        decoder: has the chunk sizes to draw from.
+        share: p_k, the probability that a sentence is trained with chunks.
+        decoder: the model's decoder, which has the chunk sizes to draw from.
         seed: seed of the hashes.
-        raw_probability: the probability that a sentence which has a distilled target, too, is
+        raw_probability: the probability that a sentence with both a raw and a distilled target is
             trained on the raw one.
     """
     ids, pad = sample["id"], decoder.padding_idx
