@@ -13,11 +13,11 @@ from torch import Tensor
 
 
 class Blocks(NamedTuple):
-    """P blocks (the words of one step), or beginnings of blocks with i words, for each of G
-    hypotheses.
+    """P blocks for each of G hypotheses. A block is the words that one decoder step writes; while
+    it is being built, it holds the first i of them.
 
     Attributes:
-        scores: ``[G, P]``, log-probabilities; -inf marks an empty place.
+        scores: ``[G, P]``, log-probabilities; -inf marks a place without a block.
         words: LongTensor ``[G, P, i]``.
     """
 
@@ -25,21 +25,27 @@ class Blocks(NamedTuple):
     words: Tensor
 
     def join(self, other: "Blocks") -> "Blocks":
-        """The blocks of both: ``[G, P + P']`` blocks."""
+        """The P blocks of each hypothesis, followed by its P' blocks in ``other``; all must have
+        the same number of words."""
         return Blocks(
             torch.cat([self.scores, other.scores], 1), torch.cat([self.words, other.words], 1)
         )
 
     def best(self, count: int) -> "Blocks":
-        """The ``count`` best of each hypothesis, best first."""
+        """The ``count`` blocks of each hypothesis with the highest scores, best first; all P if
+        ``count`` is larger."""
         scores, places = self.scores.topk(min(count, self.scores.size(1)))  # [G, count] each
         return Blocks(
             scores, self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2)))
         )
 
     def extend(self, scores: Tensor, words: Tensor) -> "Blocks":
-        """Extends every beginning by each of K words, given by ``scores`` and ``words`` ``[G, K]``:
-        ``[G, P * K]`` blocks."""
+        """Appends each of K words to each of the P blocks of a hypothesis, which makes P * K.
+
+        Args:
+            scores: ``[G, K]``, log-probabilities of the words, which are added to the blocks'.
+            words: LongTensor ``[G, K]``.
+        """
         groups, count = self.scores.shape
         choices = scores.size(1)
         totals = (self.scores.unsqueeze(2) + scores.unsqueeze(1)).flatten(1)  # [G, P * K]
@@ -50,7 +56,7 @@ class Blocks(NamedTuple):
         return Blocks(totals, torch.cat([before, last], 2))  # [G, P * K], [G, P * K, i + 1]
 
     def pad(self, pad: int) -> "Blocks":
-        """Appends padding to each block; scores do not change."""
+        """Appends ``pad``, the id of padding, to each block; scores do not change."""
         return Blocks(
             self.scores,
             torch.cat([self.words, self.words.new_full((*self.scores.shape, 1), pad)], 2),
@@ -58,21 +64,23 @@ class Blocks(NamedTuple):
 
 
 def _nothing(log_probs: Tensor) -> Blocks:
-    """One empty beginning for each hypothesis: scores ``[G, 1]`` of 0, words ``[G, 1, 0]``."""
+    """One block without words for each of G hypotheses: scores ``[G, 1]`` of 0, words ``[G, 1,
+    0]``. G, dtype and device are those of ``log_probs`` ``[G, z, V]``."""
     zeros = log_probs.new_zeros(log_probs.size(0), 1)  # [G, 1]
     return Blocks(zeros, zeros.long().unsqueeze(2)[..., :0])
 
 
 def fold_canonical(log_probs: Tensor, count: int, *, eos: int, pad: int) -> Tuple[Blocks, Blocks]:
-    """For every hypothesis the ``count`` best blocks without ``</s>``, and the ``count`` best with
-    it.
+    """Finds the ``count`` best blocks without ``</s>`` and the ``count`` best blocks with ``</s>``
+    that may follow each of G hypotheses.
 
     Args:
         log_probs: ``[G, z, V]``, of the z words of the next step.
+        eos, pad: ids of ``</s>`` and padding.
 
     Returns:
-        (blocks without ``</s>``, blocks with it). The score of the latter counts up to ``</s>``,
-        which padding follows.
+        (blocks without ``</s>``, blocks with it), best first. In a block with ``</s>`` the words
+        after it are padding, and do not count in its score.
     """
     ends = log_probs[..., eos]  # [G, z]
     others = log_probs.clone()  # [G, z, V]
@@ -90,11 +98,12 @@ def fold_canonical(log_probs: Tensor, count: int, *, eos: int, pad: int) -> Tupl
 
 
 def fold_paper(log_probs: Tensor, count: int) -> Blocks:
-    """The best blocks of every hypothesis as the authors' released code finds them.
+    """The best blocks that may follow each of G hypotheses, as the authors' released code finds
+    them.
 
-    Each slot extends the ``count`` best beginnings by its ``count`` best words; all ``count`` ** 2
-    results of the last slot are returned. For z = 1, which that code does not support, the 2 *
-    ``count`` best words are returned, of which at least ``count`` are not ``</s>``.
+    Slot by slot, the ``count`` best beginnings of blocks are extended by the ``count`` best words;
+    all ``count`` ** 2 results of the last slot are returned. For z = 1, which that code does not
+    support, the 2 * ``count`` best words are returned, of which at most one is ``</s>``.
 
     Args:
         log_probs: ``[G, z, V]``, of the z words of the next step.
@@ -109,8 +118,15 @@ def fold_paper(log_probs: Tensor, count: int) -> Blocks:
 
 
 class Candidates(NamedTuple):
-    """Blocks that may continue a sentence: their total scores ``[B, P]``, the index of the
-    hypothesis that each continues ``[B, P]``, and their words ``[B, P, z]``."""
+    """P blocks of z words that may continue the translation of each sentence.
+
+    Attributes:
+        scores: ``[B, P]``, log-probability of the hypothesis with the block; -inf marks a place
+            without a block.
+        parents: LongTensor ``[B, P]``, index from 0 to N - 1, among the sentence's N hypotheses, of
+            the one that the block continues.
+        words: LongTensor ``[B, P, z]``.
+    """
 
     scores: Tensor
     parents: Tensor
@@ -118,8 +134,13 @@ class Candidates(NamedTuple):
 
     @classmethod
     def of(cls, blocks: Blocks, scores: Tensor, keep: int) -> "Candidates":
-        """The ``keep`` best blocks of each sentence, best first, among those of its N hypotheses,
-        whose ``scores`` so far are ``[B, N]``."""
+        """The ``keep`` best blocks of each sentence, best first, ranked by the score of the
+        hypothesis with the block.
+
+        Args:
+            blocks: those of B * N hypotheses, sentence by sentence.
+            scores: ``[B, N]``, of the hypotheses so far.
+        """
         batch, beams = scores.shape
         count = blocks.scores.size(1)
         totals = (blocks.scores.view(batch, beams, count) + scores.unsqueeze(2)).flatten(1)
@@ -129,7 +150,8 @@ class Candidates(NamedTuple):
         return cls(totals, parents, blocks.words.view(batch, beams * count, -1)).best(keep)
 
     def best(self, count: int) -> "Candidates":
-        """The ``count`` best of each sentence, best first."""
+        """The ``count`` candidates of each sentence with the highest scores, best first; all P if
+        ``count`` is larger."""
         scores, places = self.scores.topk(min(count, self.scores.size(1)))  # [B, count] each
         # [B, count, z]
         words = self.words.gather(1, places.unsqueeze(-1).expand(-1, -1, self.words.size(2)))
@@ -139,12 +161,16 @@ class Candidates(NamedTuple):
 def canonical_candidates(
     log_probs: Tensor, scores: Tensor, *, eos: int, pad: int
 ) -> Tuple[Candidates, Candidates]:
-    """The N best continuations of each sentence without ``</s>``, and those with ``</s>`` that are
-    among the N best of all.
+    """The blocks that continue the beam of each sentence, and those that end hypotheses.
 
     Args:
         log_probs: ``[B, N, z, V]``, of the z words of the next step.
         scores: ``[B, N]``, of the hypotheses so far.
+        eos, pad: ids of ``</s>`` and padding.
+
+    Returns:
+        (the N best blocks of each sentence without ``</s>``; its N best blocks with ``</s>``, of
+        which those that are not among its N best blocks of both kinds have the score -inf).
     """
     beams = scores.size(1)
     opened, ended = (
@@ -161,15 +187,19 @@ def canonical_candidates(
 def whole_candidates(
     log_probs: Tensor, scores: Tensor, *, eos: int, released: bool
 ) -> Tuple[Candidates, Candidates]:
-    """The N best blocks of each sentence without ``</s>``, and all blocks with it. Places that do
-    not hold such a block have the score -inf.
+    """Like :func:`canonical_candidates`, but words behind ``</s>`` count in the scores.
 
     Args:
         log_probs: ``[B, N, z, V]``, of the z words of the next step.
         scores: ``[B, N]``, of the hypotheses so far.
-        released: True takes both from the 2 N best blocks of a sentence, as the authors' released
-            code does; False from the N best blocks of each hypothesis, as the paper's algorithm
-            does.
+        eos: id of ``</s>``.
+        released: where blocks are taken from: True, from the 2 N best of a sentence, as in the
+            authors' released code; False, from the N best of each hypothesis, as in the paper's
+            algorithm.
+
+    Returns:
+        (the N best of these blocks without ``</s>``; all of these blocks, of which those without
+        ``</s>`` have the score -inf).
     """
     beams = scores.size(1)
     blocks = fold_paper(log_probs.flatten(0, 1), beams)  # [B * N, P]

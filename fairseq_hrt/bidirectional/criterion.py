@@ -11,27 +11,28 @@ from ..training import SmoothedLoss, SmoothedLossConfig, smoothed_cross_entropy
 
 @register_criterion("bidirectional_loss", dataclass=SmoothedLossConfig)
 class BidirectionalLoss(SmoothedLoss):
-    """Label-smoothed cross-entropy summed over words and ``</s>``. Slots behind ``</s>`` count only
-    with ``--bidirectional-train-dead-slots``.
+    """Label-smoothed cross-entropy summed over words and ``</s>``. What the last decoder step
+    writes behind ``</s>`` counts only with ``--bidirectional-train-dead-slots``.
 
-    ``ppl`` is 2 ** ``nll_loss``, where nll_loss is the mean of -log2 P(word | words of earlier
-    steps, source). Words of the same step do not condition each other, so that ``ppl`` is
-    comparable only between models of the same z.
+    The logged ``ppl`` is 2 ** ``nll_loss``, where ``nll_loss`` is the mean of -log2 P(word | words
+    of earlier steps, source). Words of one step are predicted independently of each other, so
+    ``ppl`` is comparable only between models that write equally many words per step.
     """
 
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
-        """The loss of a batch that has ``slots``, the :class:`.sample.SlotSample` that the task
-        adds.
+        """The loss of a batch, whose entry ``slots`` holds the :class:`.sample.SlotSample` that the
+        task adds. ``reduce`` is ignored.
 
         Returns:
-            (loss summed over the n slots that have a target; n, or the number of sentences with
-            ``--sentence-avg``; logging output).
+            (loss summed over the n target words, ``</s>`` included; n, or the number of sentences
+            with ``--sentence-avg``; logging output).
         """
         if "slots" not in sample:
             raise ValueError(
-                "bidirectional_loss needs the training samples of --task translation_bidirectional"
+                "bidirectional_loss needs the training samples of --task translation_bidirectional:"
+                " give that task"
             )
         slots, source = sample["slots"], sample["net_input"]
         # Before other work is launched, for which the host would have to wait.

@@ -17,13 +17,13 @@ from .slots import check_directions, slot_mask, start_symbols
 
 
 class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
-    """Transformer decoder over slots (see :mod:`.slots`).
+    """Transformer decoder over slots, its positions in the order of writing (see :mod:`.slots`).
 
     Attributes:
-        directions, tokens_per_step, block: h directions, c words of each per step, z words per
-            step.
-        causal: whether a slot does not see the inputs of later slots of its own step (z = 1, or an
-            ablation).
+        directions, tokens_per_step, block: h directions of writing, c words that each writes per
+            step, z words per step in all.
+        causal: True: a slot does not see the inputs of later slots of its own step (z = 1, or an
+            ablation). False: slots of one step see all their inputs.
         independent, middle_to_side: see :class:`BidirectionalModelConfig`.
         opposite_start: id of the start symbol of right-to-left directions; None: ``</s>``, as for
             the others.
@@ -73,19 +73,21 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
 
     @property
     def only_task(self) -> Optional[str]:
-        """The only task that can decode this model; None if it decodes word by word from left to
-        right, which other tasks can do, too."""
+        """Name of the only task that can decode this model; None for a model that writes word by
+        word from left to right, which other tasks can decode as well."""
         return None if self.block == self.directions == 1 else "translation_bidirectional"
 
     def max_positions(self) -> int:
-        """The largest number of target tokens with ``</s>``. Learned positions cannot be extended,
-        so that their number is rounded down to whole blocks."""
+        """The largest number of target tokens, ``</s>`` included. The decoder computes whole steps
+        of z words, so the number of learned positions, which cannot be extended, is rounded down to
+        a multiple of z."""
         longest: int = super().max_positions()
         learned = isinstance(self.embed_positions, LearnedPositionalEmbedding)
         return longest - longest % self.block if learned else longest
 
     def buffered_future_mask(self, tensor: Tensor) -> Tensor:
-        """The additive mask ``[W, W]`` of inputs ``[W, B, D]``; overrides fairseq's causal mask."""
+        """The additive attention mask of inputs ``[W, B, D]``: ``[W, W]`` of (query, key), 0 where
+        the query may see the key, else -inf. Overrides fairseq's causal mask."""
         width = tensor.size(0)
         if self._mask.size(0) < width or self._mask.device != tensor.device:
             shown = self.visible_slots(width)  # [W, W]
@@ -95,16 +97,16 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         return self._mask[:width, :width].to(tensor)  # [W, W]
 
     def visible_slots(self, width: int) -> Tensor:
-        """BoolTensor ``[W, W]`` of (query, key), True where the slot of the query may see that of
-        the key."""
+        """BoolTensor ``[W, W]`` of (query, key) for W = ``width`` slots, True where the query's
+        slot may see the key's."""
         shown = slot_mask(width, 1, 1 if self.causal else self.block)
         if self.independent:
             shown &= slot_mask(width, self.directions, width, independent=True)
         return shown
 
     def visible_keys(self, first: int, device: Optional[torch.device] = None) -> Optional[Tensor]:
-        """The slots that the block beginning at slot ``first`` may see: BoolTensor
-        ``[z, first + z]``; None: all."""
+        """The slots that each of the z slots of a step, which begin at slot ``first``, may see,
+        apart from those that the causal mask hides: BoolTensor ``[z, first + z]``; None: all."""
         if not self.independent:
             return None
         slots = torch.arange(first + self.block, device=device)  # [first + z]
@@ -115,11 +117,11 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         return {name: getattr(self, name) for name in names}
 
     def native_tensors(self, header: Header) -> Dict[str, Tensor]:
-        """Position vectors for the native decoder, which reads ``</s>`` as the start symbol of
-        every slot.
+        """{"decoder.positions": the slots' position vectors ``[positions, D]``} for the native
+        decoder, which reads ``</s>`` as the start symbol of every slot; empty without sinusoids.
 
-        The first z slots may read another start symbol: the difference of its embedding from that
-        of ``</s>`` is added to their position vectors.
+        Where a slot of the first step has another start symbol in this model, the difference of the
+        two embeddings is added to its position vector.
         """
         if not isinstance(self.embed_positions, SlotPositions):
             return {}
@@ -143,11 +145,12 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         incremental_state: Optional[Dict[str, Any]] = None,
         **options: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """fairseq's forward pass over slot inputs ``[B, W]``, see :func:`.sample.slot_sample`.
+        """The forward pass of fairseq's decoder, with its results. ``prev_output_tokens`` are words
+        in the order of slots, LongTensor ``[B, W]``: the ``input`` of :class:`.sample.SlotSample`.
 
         Raises:
-            ValueError: ``incremental_state`` is given, but the model does not write word by word
-                from left to right, as fairseq's own search does.
+            ValueError: ``incremental_state`` is given, as by fairseq's own search, but the model
+                does not write word by word from left to right.
         """
         if incremental_state is not None and self.only_task is not None:
             raise ValueError(
@@ -163,12 +166,13 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str
     ) -> Dict[str, Tensor]:
-        """Adds direction vectors, and self-attention if the checkpoint has recurrent cells, so that
-        an autoregressive checkpoint can be fine-tuned.
+        """Adds what an autoregressive checkpoint lacks to ``state_dict``, in place, so that the
+        checkpoint can be fine-tuned: vectors of directions, and self-attention if it has recurrent
+        cells instead. ``name`` is the prefix of the decoder's keys.
 
         Raises:
-            ValueError: the checkpoint has learned positions and this model has not, or it has other
-                directions.
+            ValueError: the checkpoint has learned positions but this model sinusoids, or it has
+                vectors for other directions than this model.
         """
         start_self_attention(state_dict, self, name)
         leave_sinusoids_out(state_dict, self, name)
@@ -188,7 +192,8 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         if known is not None and (wanted is None or known.shape != wanted.shape):
             raise ValueError(
                 f"the checkpoint has vectors for {known.size(0)} directions, this model is built"
-                f" with --bidirectional-directions {self.directions}: they must agree"
+                f" with --bidirectional-directions {self.directions}: build it with the"
+                " checkpoint's options, or start from another checkpoint"
             )
         if known is None and wanted is not None:
             state_dict[key] = wanted.detach().clone()
@@ -200,7 +205,7 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
 
 
 def _check_combination(cfg: BidirectionalModelConfig) -> None:
-    """Raises ValueError for options that contradict each other, naming both."""
+    """Raises ValueError if two options contradict each other; the message names both."""
     directions = cfg.bidirectional_directions
     if cfg.decoder.learned_pos and directions > 1:
         raise ValueError(

@@ -35,7 +35,7 @@ def require_one_order(models: Sequence[FairseqEncoderDecoderModel]) -> None:
             if value != values[0]:
                 raise ValueError(
                     f"the models of an ensemble must agree in {option}: model {number + 1} does not"
-                    " agree with the first one"
+                    " agree with the first one; leave one of them out of --path"
                 )
 
 
@@ -62,8 +62,9 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         require_one_order(models)
         if self.forced and self.decoder.directions > 1:
             raise ValueError(
-                f"--forced-start {options.forced_start}: a given beginning is known in one"
-                " direction only; it needs --bidirectional-directions 1"
+                f"--forced-start {options.forced_start}: a given beginning can be continued in one"
+                " direction only; remove it, or take a model trained with"
+                " --bidirectional-directions 1"
             )
         single = self.decoder.directions == 1 and self.decoder.block == 1
         self.scoring = options.bidirectional_scoring
@@ -88,7 +89,13 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         prefix: Optional[Tensor] = None,
         start: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
-        """Decodes encoded sentences; the translations are in natural order."""
+        """Decodes a batch from the encoder outputs of each model. The translations of each sentence
+        are in natural order, from left to right.
+
+        Args:
+            prefix: LongTensor ``[B, P]``, given first words of the translations.
+            start: id of the start symbol; None: ``</s>``.
+        """
         if self.plain:
             found = super().decode_memories(memories, prefix=prefix, start=start)
         else:
@@ -121,7 +128,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         return super().not_static()
 
     def _deduplicated(self, found: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
-        """Applies ``--bidirectional-deduplicate``."""
+        """The hypotheses ``found``; with ``--bidirectional-deduplicate``, words and n-grams that
+        are immediately repeated in them are removed in place."""
         if self.options.bidirectional_deduplicate:
             for hypothesis in (one for best in found for one in best):
                 collapse_repeats(hypothesis)
@@ -130,7 +138,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     def decode_blocks(
         self, memories: List[Memory], prefix: Optional[Tensor] = None, start: Optional[int] = None
     ) -> List[List[Hypothesis]]:
-        """Block search; the hypotheses' words are in natural order."""
+        """:meth:`decode_memories` by :func:`.search.block_search`, which writes several words per
+        step; without ``--bidirectional-deduplicate``."""
         plan = self.block_plan(memories[0].lengths, prefix=prefix, start=start)
         found = block_search(self.ensemble, memories, plan, hooks=self.step_hooks)
         return [[self._natural(hypothesis) for hypothesis in best] for best in found]
@@ -138,12 +147,13 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     def block_plan(
         self, lengths: Tensor, *, prefix: Optional[Tensor] = None, start: Optional[int] = None
     ) -> BlockPlan:
-        """The settings of a block search; ``lengths`` as in :meth:`length_limits`."""
+        """The settings of a block search for sources of these ``lengths``: LongTensor ``[B]``,
+        tokens with ``</s>``. For ``prefix`` and ``start`` see :meth:`decode_memories`."""
         decoder, options = self.decoder, self.options
         if prefix is not None and decoder.directions > 1:
             raise ValueError(
-                "--prefix-size: a given beginning is known in one direction only; it needs"
-                " --bidirectional-directions 1"
+                "--prefix-size: a given beginning can be continued in one direction only; remove"
+                " it, or take a model trained with --bidirectional-directions 1"
             )
         limits = self.length_limits(lengths)  # [B]
         rules = self.rules(limits, prefix=prefix)
@@ -178,7 +188,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         )
 
     def _natural(self, hypothesis: Hypothesis) -> Hypothesis:
-        """The hypothesis with its words, scores and steps in natural order."""
+        """Puts a hypothesis' words, scores and steps, in place, from the order of writing into
+        natural order."""
         decoder = self.decoder
         words = len(hypothesis.tokens) - 1
         slots = _slots_in_natural_order(words, decoder.directions, decoder.middle_to_side)
@@ -191,8 +202,13 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         return hypothesis
 
     def _history(self, hypothesis: Hypothesis, slots: Sequence[int]) -> List[List[int]]:
-        """The translation after each step in natural order, with ``<unk>`` for words still to
-        come."""
+        """The partial translation after each step in natural order, with ``<unk>`` for words still
+        to come.
+
+        Args:
+            hypothesis: its words in the order of writing.
+            slots: the index in ``hypothesis.tokens`` of each word in natural order.
+        """
         unk = self.dictionary.unk()
         return [
             [hypothesis.tokens[slot] if slot < end else unk for slot in slots]
@@ -204,16 +220,18 @@ class BidirectionalGenerator(AutoregressiveGenerator):
 
 @lru_cache(maxsize=1024)
 def _slots_in_natural_order(words: int, directions: int, middle_to_side: bool) -> Tuple[int, ...]:
-    """The slot of each word in natural order, and of ``</s>`` after the last word."""
+    """For a translation of ``words`` words, the slot (place in the order of writing) of each word
+    from left to right, and last that of ``</s>``."""
     return (*natural_order(words, directions, middle_to_side=middle_to_side).tolist(), words)
 
 
 class SlotScorer:
-    """Scores given translations (``--score-reference``) as the search scores its hypotheses.
+    """Scores given translations (``--score-reference``): each word given the words that the model
+    writes in earlier steps.
 
     Args:
         dictionary: the target dictionary.
-        slots: function that puts targets ``[B, T]`` into slots.
+        slots: function that puts targets ``[B, T]`` into slots, the order of writing.
     """
 
     def __init__(self, dictionary: Dictionary, slots: Callable[[Tensor], SlotSample]) -> None:
@@ -225,8 +243,8 @@ class SlotScorer:
     def generate(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
     ) -> List[List[Dict]]:
-        """One hypothesis per sentence: its reference, scored by the mean log-probability of its
-        tokens."""
+        """One hypothesis per sentence, in fairseq's form: the reference in ``sample["target"]``,
+        scored by the mean log-probability of its tokens under the ensemble ``models``."""
         pad, source = self.dictionary.pad(), sample["net_input"]
         targets = sample["target"]
         slots = self.slots(targets)

@@ -28,18 +28,19 @@ class BidirectionalTransformerModel(ConfiguredTransformer):
         learnt: Optional[Tensor] = None,
         **options: Any,
     ) -> Any:
-        """The forward pass of a training batch in slots; without ``slots`` that of fairseq's
-        Transformer.
+        """The forward pass of a training batch in slots, the order of writing; without ``slots``
+        that of fairseq's Transformer.
 
         Args:
             src_tokens: LongTensor ``[B, S]``.
-            slots: the training batch.
+            slots: the targets of the batch.
             learnt: the result of ``slots.learnt``, if the caller has it. None: it is computed here,
                 and the host waits for the device before the encoder is launched.
 
         Returns:
             With ``slots``: logits ``[n, V]`` of the n slots with a target, row by row. Only these
-            reach the output projection, the most expensive layer.
+            reach the output projection, the most expensive layer. Without: what fairseq's
+            Transformer returns.
         """
         if slots is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)

@@ -10,18 +10,19 @@ from .slots import slot_positions
 
 
 class SlotPositions(SinusoidalPositionalEmbedding):
-    """Sinusoidal vectors of the slots' positions; like fairseq's sinusoids they are not saved in
-    checkpoints.
+    """Sinusoidal vectors for the positions of slots (the order of writing); like fairseq's
+    sinusoids they are not saved in checkpoints.
 
     One direction has fairseq's positions, so that an ordinary Transformer keeps its vectors. Two
     directions have positions +1, -1, +2, -2, …; the sinusoid of -p is that of p with its sines
     negated. More directions add a learned vector per direction to the sinusoid of the step.
 
     Args:
-        width: D.
-        padding_idx: id of padding; fairseq's positions begin behind it.
-        directions: h.
-        size: number of slots to compute now; later ones are computed when they are needed.
+        width: D, the width of a vector.
+        padding_idx: id of padding; fairseq's positions begin at ``padding_idx + 1``.
+        directions: h, the directions of writing.
+        size: number of slots whose vectors are computed now; those of later slots are computed when
+            they are needed.
         vanilla: count positions in the order of writing, as with one direction (ablation, Table 2).
         first: position of the first slot with one direction; None: as in fairseq.
     """
@@ -62,16 +63,18 @@ class SlotPositions(SinusoidalPositionalEmbedding):
         timestep: Optional[Tensor] = None,
         positions: Optional[Any] = None,
     ) -> Tensor:
-        """The vectors ``[B, W, D]`` of slot sequences ``[B, W]``."""
+        """The position vectors ``[B, W, D]`` of the first W slots; of ``input``, ``[B, W]``, only
+        the shape is read. The other arguments must be None."""
         if incremental_state is not None or timestep is not None or positions is not None:
             raise ValueError(
-                "slot positions are computed for whole sequences; the decoder engine has its own"
-                " steps"
+                "slot positions are computed for whole sequences: give neither incremental_state"
+                " nor timestep nor positions (to decode step by step, use the decoder engine)"
             )
         return self.slot_table(input.size(1)).unsqueeze(0).expand(input.size(0), -1, -1)
 
     def _sinusoids(self, count: int) -> Tensor:
-        """The sinusoids ``[count, D]`` without the learned vectors."""
+        """The sinusoids ``[count, D]`` of the first ``count`` slots, without the learned vectors of
+        directions."""
         positions = slot_positions(count, self.counted)
         if self.counted == 1:
             return self.get_embedding(self.first + count, self.embedding_dim)[self.first :]

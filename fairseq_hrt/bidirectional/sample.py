@@ -10,19 +10,21 @@ from .slots import natural_index, start_symbols
 
 
 class SlotSample(NamedTuple):
-    """A training batch in slots.
+    """The targets of a training batch in W slots, the order of writing.
 
     Attributes:
-        input: LongTensor ``[B, W]``, z start symbols, then the words; W is a multiple of z.
-        target: LongTensor ``[B, W]``, the word of each slot; pad has no loss.
+        input: LongTensor ``[B, W]``, what the decoder reads: z start symbols (z words are written
+            per step), then the words. W is a multiple of z.
+        target: LongTensor ``[B, W]``, the word to predict in each slot; padding has no loss.
     """
 
     input: Tensor
     target: Tensor
 
     def learnt(self, pad: int) -> Tensor:
-        """Indices into the flattened target of the slots that have a loss: LongTensor ``[n]``. The
-        host waits for the device to count them."""
+        """Indices into the flattened ``target`` of the n slots that have a loss, all but those with
+        ``pad``, the id of padding: LongTensor ``[n]``. Synchronises with the device, to count
+        them."""
         return self.target.flatten().ne(pad).nonzero().squeeze(1)
 
 
@@ -77,14 +79,15 @@ def training_view(
     raw_probability: float = 0.0,
     train_dead_slots: bool = False,
 ) -> SlotSample:
-    """The training sample of a batch in an update; a pure function of its arguments.
+    """The targets of a batch in slots, as they are trained on in an update; a pure function of its
+    arguments.
 
     Args:
         batch: see :func:`~..training.drawn_targets`.
         decoder: the model's decoder, whose slot order and start symbols are used.
-        seed: seed of the hashes.
+        seed: seed of the hashes that choose between raw and distilled targets.
         update: number of the update.
-        raw_probability: the probability that a sentence which has a distilled target, too, is
+        raw_probability: the probability that a sentence with both a raw and a distilled target is
             trained on the raw one.
         train_dead_slots: see :func:`slot_sample`.
     """

@@ -42,15 +42,16 @@ from .candidates import Candidates, canonical_candidates, whole_candidates
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """The settings of a block search.
+    """The settings of a block search, which writes a block of z words per step. Slots are the
+    decoder's positions in the order of writing, counted from 0.
 
     Attributes:
-        start: LongTensor ``[z]``, start symbols of the first block.
+        start: LongTensor ``[z]``, start symbols, the inputs of the first step.
         block: z, words per step.
         constraints: constraints on the word of each slot.
-        causal: whether a slot does not see the inputs of later slots of its own step.
-        visible: function (first slot of a block, device) → BoolTensor ``[z, first + z]`` of the
-            slots that the block may see, None: all.
+        causal: True: a slot does not see the inputs of later slots of its own step.
+        visible: function (first slot of a block, device) → BoolTensor ``[z, first + z]``, the slots
+            that each slot of the block may see; None: all.
         slots: LongTensor, 0, 1, 2, … for all slots of the longest translation.
         positions: LongTensor, for all slots, reported to hooks: those of
             :func:`.slots.slot_positions`; ``slots`` again for more than two directions.
@@ -86,7 +87,8 @@ class BlockPlan:
 
     @property
     def steps(self) -> int:
-        """The steps that the longest translation allowed in the batch takes, with its ``</s>``."""
+        """The number of steps that the longest translation allowed in the batch takes, its
+        ``</s>`` included."""
         return -(-(self.constraints.longest_limit + 1) // self.block)
 
     def score(self, total: float, length: int) -> float:
@@ -111,10 +113,11 @@ class BlockPlan:
         return max(self.score(total, (step + 1) * self.block), self.score(total, longest))
 
     def hypothesis(self, words: List[int], log_probs: List[float], total: float) -> Hypothesis:
-        """A finished hypothesis, its words in the order of the slots.
+        """A finished hypothesis, cut after the first ``</s>``, its words in the order of the slots.
 
         Args:
-            words, log_probs: of all its slots, ``</s>`` among them.
+            words, log_probs: the words of all its slots, ``</s>`` among them, and their
+                log-probabilities.
             total: its log-probability in the search.
         """
         end = words.index(self.constraints.eos) + 1
@@ -135,7 +138,15 @@ def block_search(
     *,
     hooks: Sequence[StepHook] = (),
 ) -> List[List[Hypothesis]]:
-    """The finished hypotheses of each sentence, best first, their words in the order of the slots.
+    """Searches, greedily or with a beam, for the translations of a batch.
+
+    Args:
+        memories: encoder outputs of the batch, of each model of the ensemble.
+        hooks: called with a :class:`DecodingStep` after each step.
+
+    Returns:
+        The finished hypotheses of each sentence, best first, their words in the order of the slots
+        (:mod:`.slots`).
 
     Raises:
         NumericalError: the model computed NaN.
@@ -153,7 +164,14 @@ def _predict(
     beams: int,
     plan: BlockPlan,
 ) -> Tensor:
-    """Constrained log-probabilities ``[R, z, V]`` of the block after ``words`` ``[R, z]``."""
+    """Log-probabilities ``[R, z, V]`` of the next z words of R hypotheses, after constraints.
+
+    Args:
+        states: the decoder's cache of earlier steps, of each model; advanced in place.
+        words: LongTensor ``[R, z]``, the words of the step before, or start symbols.
+        step: number of the step, from 0.
+        beams: hypotheses per sentence.
+    """
     first = step * plan.block
     scores = ensemble.log_probabilities(
         states,
@@ -225,8 +243,12 @@ class Written:
         self.done: List[List[Hypothesis]] = [[] for _ in range(count)]
 
     def finish(self, ended: Candidates, log_probs: Tensor) -> None:
-        """Adds the hypotheses that ended in this step: the candidates ``ended`` whose score is not
-        -inf. ``log_probs`` are those of their words, ``[B', P, z]``."""
+        """Adds to ``done`` the hypotheses that ended in this step.
+
+        Args:
+            ended: blocks with ``</s>``; those with the score -inf are skipped.
+            log_probs: ``[B', P, z]``, log-probabilities of their words.
+        """
         plan = self.plan
         for place, column in ended.scores.gt(float("-inf")).nonzero().tolist():
             done = self.done[self.numbers[place]]
@@ -269,13 +291,18 @@ class Written:
         return kept
 
     def best(self) -> List[List[Hypothesis]]:
-        """The finished hypotheses of each sentence, best first."""
+        """The finished hypotheses of each sentence, best first, at most as many as the beam has."""
         return [best_first(hypotheses)[: self.plan.beam] for hypotheses in self.done]
 
     def advance(self, kept: List[int], opened: Candidates, log_probs: Tensor) -> None:
-        """Appends the blocks ``opened`` and their ``log_probs`` ``[B', N, z]`` to the open
-        hypotheses of the sentences ``kept``, indices into ``numbers``, and drops the other
-        sentences."""
+        """Extends the open hypotheses by the blocks that were chosen, and drops sentences whose
+        search is over.
+
+        Args:
+            kept: indices into ``numbers`` of the sentences that are searched further.
+            opened: the chosen blocks of all sentences in ``numbers``.
+            log_probs: ``[B', N, z]``, log-probabilities of their words.
+        """
         self.numbers = [self.numbers[place] for place in kept]
         places = torch.tensor(kept).unsqueeze(1)  # [B', 1]
         parents = opened.parents[kept]  # [B', N]
@@ -332,14 +359,16 @@ def _beam(
 
 
 def packed(opened: Candidates, ended: Candidates, log_probs: Tensor) -> Tuple[Tensor, Tensor]:
-    """Packs ``opened``, ``ended`` and the log-probabilities of their words into two tensors, for
-    one transfer.
+    """Packs candidates and the log-probabilities of their words into two tensors, which are sent to
+    the host in one transfer; the inverse of :func:`unpacked`.
 
     Args:
-        log_probs: ``[B, N, z, V]``.
+        opened, ended: blocks without and with ``</s>``.
+        log_probs: ``[B, N, z, V]``, of all words in this step.
 
     Returns:
-        (scores and log-probabilities, parents and words) of all candidates: ``[B, P, 1 + z]`` each.
+        Two tensors ``[B, P, 1 + z]`` over the P blocks of ``opened`` and then ``ended``: (its score
+        and z log-probabilities; its parent and z words).
     """
     both = Candidates(*(torch.cat(parts, 1) for parts in zip(opened, ended)))
     _, _, block, vocabulary = log_probs.shape
@@ -351,13 +380,17 @@ def packed(opened: Candidates, ended: Candidates, log_probs: Tensor) -> Tuple[Te
 
 
 def unpacked(numbers: Tensor, ids: Tensor, count: int) -> List[Tuple[Candidates, Tensor]]:
-    """Takes the tensors of :func:`packed` apart on the host: the first ``count`` candidates, which
-    are open, and the others, which have ended; each with the log-probabilities ``[B, P, z]`` of its
-    words.
+    """Takes the two tensors of :func:`packed` apart on the host.
+
+    Args:
+        count: the number of blocks without ``</s>``, which come first.
+
+    Returns:
+        Two pairs (candidates, log-probabilities ``[B, P, z]`` of their words): of blocks without
+        and with ``</s>``.
 
     Raises:
-        NumericalError: the model computed NaN; topk sorts it first, so that it is among the
-            candidates.
+        NumericalError: the model computed NaN. topk sorts NaN first, so the scores contain it.
     """
     if bool(numbers[..., 0].isnan().any()):
         check_number(float("nan"))

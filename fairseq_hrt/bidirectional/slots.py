@@ -17,18 +17,19 @@ from torch import Tensor
 
 
 def check_directions(directions: int) -> None:
-    """Raises ValueError for a number of directions without a defined order."""
+    """Raises ValueError unless the number of directions of writing is 1 or positive and even."""
     if directions != 1 and (directions < 2 or directions % 2):
         raise ValueError(
-            f"{directions} directions: give 1 (left to right), 2 (from both ends) or a larger even"
-            " number"
+            f"--bidirectional-directions {directions}: give 1 (left to right), 2 (from both ends)"
+            " or a larger even number"
         )
 
 
 def natural_index(
     slots: Tensor, lengths: Tensor, directions: int, *, middle_to_side: bool = False
 ) -> Tensor:
-    """The word that each slot holds (IBDecoder, Eq. 6 and 9).
+    """The index in the sentence of the word that each slot holds; slots are numbered from 0 in the
+    order of writing (IBDecoder, Eq. 6 and 9).
 
     With h > 2 directions the sentence is split into h / 2 contiguous segments, the longer ones
     first. Each is ordered as with two directions, and their words are taken in turn: y_1 y_4 y_3
@@ -41,7 +42,8 @@ def natural_index(
         middle_to_side: with two directions, write from the middle to both ends instead.
 
     Returns:
-        LongTensor, the natural index (0 = first word); slots after the last word map to themselves.
+        LongTensor, the index of the word (0 = first word); slots after the last word map to
+        themselves.
     """
     check_directions(directions)
     if directions == 1:
@@ -60,15 +62,16 @@ def natural_index(
 
 
 def slot_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """The word that each slot of a sentence of ``length`` words holds (:func:`natural_index`):
-    LongTensor ``[length]``."""
+    """The index of the word that each slot of a sentence of ``length`` words holds
+    (:func:`natural_index`): LongTensor ``[length]``."""
     return natural_index(
         torch.arange(length), torch.tensor(length), directions, middle_to_side=middle_to_side
     )
 
 
 def natural_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """The slot of each word, LongTensor ``[length]``; the inverse of :func:`slot_order`."""
+    """The slot of each word of a sentence of ``length`` words, from left to right: LongTensor
+    ``[length]``, the inverse permutation of :func:`slot_order`."""
     return slot_order(length, directions, middle_to_side=middle_to_side).argsort()
 
 
@@ -94,11 +97,11 @@ def start_symbols(
     """The decoder's inputs in the first step: LongTensor ``[slots]``.
 
     Args:
-        slots: z.
-        directions: h.
+        slots: z, the words of a step.
+        directions: h, the directions of writing.
         start: id of the start symbol of left-to-right directions.
-        opposite: that of right-to-left directions (with middle_to_side: of the direction that
-            writes towards the right end); None: ``start``, as in the paper.
+        opposite: id of the start symbol of right-to-left directions (with middle_to_side: of the
+            direction that writes towards the right end); None: ``start``, as in the paper.
     """
     check_directions(directions)
     symbols = torch.full((slots,), start)  # [z]
@@ -115,9 +118,9 @@ def slot_mask(
     4).
 
     Args:
-        slots: their number.
-        directions: h.
-        tokens_per_step: c, words per direction and step.
+        slots: the number of slots.
+        directions: h, the directions of writing.
+        tokens_per_step: c, the words that each direction writes per step.
         independent: attend only to slots of the same direction (Table 2, "independent directions").
 
     Returns:
@@ -125,7 +128,7 @@ def slot_mask(
     """
     check_directions(directions)
     if tokens_per_step < 1:
-        raise ValueError(f"{tokens_per_step} tokens per step: each direction emits at least one")
+        raise ValueError(f"{tokens_per_step} tokens per step: give at least 1 for each direction")
     slot = torch.arange(slots)  # [slots]
     block = slot // (directions * tokens_per_step)  # [slots]
     seen = block.unsqueeze(1) >= block  # [slots, slots]

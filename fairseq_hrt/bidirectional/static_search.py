@@ -24,13 +24,19 @@ def static_block_search(
     longest: int,
     visible: Optional[Tensor],
 ) -> List[List[Hypothesis]]:
-    """The search of :func:`.search.block_search`, for all scorings but ``paper``.
+    """The same as :func:`.search.block_search`, but run on the device alone, by computations of
+    fixed shapes; for all scorings but ``paper``.
 
     Args:
-        source: the encoded batch, which holds ``count`` sentences.
+        search: runs the steps.
+        source: the encoded batch.
+        count: the number of sentences in the batch.
         longest: W, the slots of the longest translation that the model can write.
-        visible: BoolTensor ``[W, W]``, the slots (columns) that each slot (row) may see if the
-            causal mask allows it, too; None: all.
+        visible: BoolTensor ``[W, W]``, the slots (columns) that each slot (row) may see, apart from
+            those that the causal mask hides; None: all.
+
+    Returns:
+        The finished hypotheses of each sentence, best first, their words in the order of the slots.
     """
     rules = Rules.of(plan.constraints, plan.temperature)
     segments = search.run(
@@ -47,7 +53,8 @@ def static_block_search(
 
 
 class _BlockRows(SearchRows):
-    """The buffers and the step of a search with several words per step, greedy or with a beam."""
+    """The buffers on the device, and the recorded step, of a search that writes several words per
+    step, greedily or with a beam."""
 
     def __init__(
         self,
@@ -102,8 +109,9 @@ class _BlockRows(SearchRows):
         return self._beam(log_probs.unflatten(0, (-1, self.beam)))
 
     def _beam(self, log_probs: Tensor) -> Tuple[Tensor, Tensor]:
-        """Keeps the best candidates of a step with log-probabilities ``[B, N, z, V]``; returns all,
-        packed."""
+        """Continues the beam of each sentence with its best blocks, given the log-probabilities
+        ``[B, N, z, V]`` of a step. Returns the results of :func:`.search.packed` for all
+        candidates, flattened to ``[B, P * (1 + z)]`` each."""
         rules = self.rules
         if self.scoring == "canonical":
             opened, ended = canonical_candidates(

@@ -16,7 +16,8 @@ from .sample import SlotSample, training_view
 
 @register_task("translation_bidirectional", dataclass=BidirectionalTaskConfig)
 class BidirectionalTranslationTask(EngineTranslationTask):
-    """Interleaved bidirectional, semi-autoregressive and multi-directional translation."""
+    """Translation that writes several words per decoder step: from both ends of the sentence, from
+    left to right, or from both ends of several segments."""
 
     cfg: BidirectionalTaskConfig
     family = "bidirectional"
@@ -45,14 +46,19 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     # ------------------------------------------------------------------ training
 
     def slots(self, targets: Tensor) -> SlotSample:
-        """Arranges targets ``[B, T]`` in the slots of this task's model."""
+        """Puts targets ``[B, T]`` into the slots (the order of writing) of this task's model."""
         return training_view({"target": targets}, self.decoder, seed=self.cfg.seed, update=0)
 
     def add_slots(
         self, sample: Dict[str, Any], update: int, *, train_dead_slots: bool = False
     ) -> Dict[str, Any]:
-        """Adds the batch's ``slots``, a :class:`SlotSample`; ``target`` keeps its natural order,
-        for BLEU."""
+        """Returns the batch with a further entry ``slots``, its targets as a :class:`SlotSample`;
+        an empty batch as it is. ``target`` keeps its natural order, for BLEU.
+
+        Args:
+            update: number of the update, for choosing between raw and distilled targets.
+            train_dead_slots: see :func:`.sample.slot_sample`.
+        """
         if not sample:
             return sample
         slots = training_view(

@@ -91,5 +91,5 @@ def test_mask_by_its_definition(directions, tokens_per_step, independent):
 
 @pytest.mark.parametrize("directions", [0, 3, -2, 5])
 def test_directions_without_an_order_are_refused(directions):
-    with pytest.raises(ValueError, match=f"{directions} directions"):
+    with pytest.raises(ValueError, match=f"--bidirectional-directions {directions}: give 1"):
         slot_order(5, directions)
