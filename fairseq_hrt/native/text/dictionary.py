@@ -15,7 +15,8 @@ class Words:
         path: the file.
 
     Raises:
-        ValueError: the file cannot be read, or a line is not ``WORD COUNT``.
+        ValueError: the file cannot be read, a line is not ``WORD COUNT``, or a word occurs twice
+            without ``#fairseq:overwrite``.
     """
 
     eos, unk = SPECIAL.index("</s>"), SPECIAL.index("<unk>")
@@ -34,12 +35,13 @@ class Words:
                 word, space, count = word.rpartition(" ")
             if not space or not _is_number(count):
                 raise ValueError(
-                    f"{path}: line {number} is {line[:80]!r}, not a word with its count"
+                    f"{path}: line {number} is {line[:80]!r}, not a word with its count;"
+                    " write WORD COUNT"
                 )
             if word in known and not overwrite:
                 raise ValueError(
-                    f"{path}: line {number} has the word {word[:80]!r} again; add {_OVERWRITE}"
-                    " where that is meant"
+                    f"{path}: line {number} has the word {word[:80]!r} again; remove the line, or"
+                    f" append {_OVERWRITE} to it if it is to replace the earlier one"
                 )
             known[word] = len(self.words)
             self.words.append(word)
@@ -52,7 +54,7 @@ class Words:
         return len(self.words)
 
     def ids(self, words: Sequence[str]) -> List[int]:
-        """Returns the ids of words; unknown words have the id of ``<unk>``."""
+        """Returns the ids of words; words that are not in the file have the id of ``<unk>``."""
         get = self._ids.get
         return [get(word, 3) for word in words]
 

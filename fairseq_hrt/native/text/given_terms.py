@@ -35,9 +35,9 @@ class GivenTerm(NamedTuple):
     Attributes:
         source: the term, as the source sentence has it.
         origin: index of its first character in the source sentence.
-        text: the given translation, as it was written.
-        start, end: its characters in the sentence's translation are [start, end).
-        replaced: the model's own words that stood there before.
+        text: the given translation, as it stands in the sentence's translation.
+        start, end: ``text`` is the characters [start, end) of the sentence's translation.
+        replaced: the model's own words that stood in its place; empty if it was inserted.
     """
 
     source: str
@@ -64,18 +64,21 @@ def with_terms(
 ) -> Tuple[str, List[GivenTerm]]:
     """Puts the given translation of each term into a sentence's translation.
 
-    If the model has written the given translation itself, it stays. Otherwise it replaces the words
-    that belong to the term. If there are none, it is inserted: beside the translation of the
-    nearest aligned word or, without an alignment, at the same relative place as in the source.
+    Where the model has written the given translation itself, nothing changes. Elsewhere the given
+    translation replaces the words that belong to the term. If no words do, it is inserted: beside
+    the translation of the nearest aligned word or, without an alignment, at the same relative place
+    as the term in the source.
 
     Args:
         source, translation: a sentence and its translation.
-        found: the links between the two; none where the model aligns no words.
-        terms: the terms of the source, in its order.
-        alone: the model's translation of each term alone.
+        found: the links between the two; empty where the model aligns no words.
+        terms: the terms found in the source, in its order.
+        alone: the model's translation of each of ``terms`` by itself; empty: the words that belong
+            to a term are found by the links only.
 
     Returns:
-        The new translation, and its terms in the order of the translation.
+        The new translation, and a :class:`GivenTerm` for each of ``terms``, in the order of the
+        translation.
     """
     root = Mark("", 0, end=len(source))
     root.inside = [Mark("", one.start, end=one.end) for one in terms]
@@ -133,8 +136,8 @@ def without_terms(translation: str, given: Sequence[GivenTerm]) -> str:
 
 
 def links_with_terms(found: Sequence[Link], given: Sequence[GivenTerm]) -> List[Link]:
-    """Converts the links of a translation without terms to links of the translation with them: each
-    term has one link, from its given translation to the middle of the source term.
+    """Converts the links of a translation without given terms to links of the same translation with
+    them. Each term gets one link, from its given translation to the middle of the source term.
 
     Args:
         found: the links of the translation that :func:`without_terms` returns.
@@ -162,14 +165,15 @@ def links_with_terms(found: Sequence[Link], given: Sequence[GivenTerm]) -> List[
 def _compared(
     words: Words, stretches: Sequence[_Span], shares: Sequence[float], alone: Sequence[str]
 ) -> List[_Span]:
-    """For each term the words, [first, end), that resemble the model's translation of the term
-    alone; where no words do, the first part of its former stretch that no other term has taken.
+    """Finds for each term the words of the sentence's translation that resemble the model's
+    translation of the term alone. Returns their indices [first, end); for a term that no words
+    resemble, the first part of its entry in ``stretches`` that no other term has taken.
 
     Args:
         words: the words of the sentence's translation.
         stretches: the words [first, end) that the alignment gives each term, without overlaps.
         shares: the relative place of each term in the source, from 0 to 1.
-        alone: the translation of each term alone.
+        alone: the model's translation of each term alone.
     """
     texts = [_bare(words[number]) for number in range(len(words))]
     wanted = [_telling(text) for text in alone]
@@ -202,14 +206,15 @@ def _compared(
 
 
 def _alike(texts: Sequence[str], own: Sequence[str]) -> List[Tuple[int, float]]:
-    """Finds the words that resemble a word of a term's translation.
+    """Finds the words of a sentence's translation that resemble a word of the translation of a term
+    alone.
 
     Args:
         texts: the words of the sentence's translation.
-        own: the words of the translation of the term alone.
+        own: the words of the term's translation.
 
     Returns:
-        (index of the word in ``texts``, its likeness) of each.
+        (index in ``texts``, likeness from _LIKE to 1) of each such word, in order.
     """
     most = max(map(len, own), default=0)
     # A short word such as a preposition is not looked for by itself.
@@ -221,8 +226,9 @@ def _alike(texts: Sequence[str], own: Sequence[str]) -> List[Tuple[int, float]]:
 
 
 def _grown(span: _Span, texts: Sequence[str], wanted: Sequence[str], taken: bytearray) -> _Span:
-    """Extends the word ``span`` by the words beside it in ``texts`` that resemble other words of
-    the term's translation, ``wanted``; marks them in ``taken``."""
+    """Extends ``span``, one word of ``texts``, by the words beside it that resemble the remaining
+    words of the term's translation, ``wanted``. Returns the longer span, and sets the entries of
+    the added words in ``taken`` to 1."""
     places = [span[0]]
     left = list(wanted)
     left.remove(max(left, key=lambda word: _likeness(texts[span[0]], word)))
@@ -240,8 +246,8 @@ def _grown(span: _Span, texts: Sequence[str], wanted: Sequence[str], taken: byte
 
 
 def _untaken(span: _Span, texts: Sequence[str], taken: bytearray) -> _Span:
-    """The first words of a stretch that no term has taken, without leading short words such as
-    articles; empty if all are taken. Marks them in ``taken``."""
+    """The first words of the stretch ``span`` that no term has taken, without leading short words
+    such as articles; an empty span if all are taken. Sets their entries in ``taken`` to 1."""
     start, end = span
     while start < end and taken[start]:
         start += 1
@@ -255,8 +261,8 @@ def _untaken(span: _Span, texts: Sequence[str], taken: bytearray) -> _Span:
 
 
 def _telling(text: str) -> List[str]:
-    """The first words of a term's translation, without punctuation and without leading short words,
-    which are articles."""
+    """The first _MOST_WORDS words of a term's translation, in the form of :func:`_bare`, without
+    punctuation marks and without leading short words, which are articles."""
     found = Words(text)
     words = [_bare(found[place]) for place in range(len(found)) if not found.signs[place]]
     while len(words) > 1 and len(words[0]) <= _SHORT < max(map(len, words)):
@@ -265,21 +271,23 @@ def _telling(text: str) -> List[str]:
 
 
 def _bare(word: str) -> str:
-    """The beginning of a word in lower case and without accents, since inflection changes these
-    (Mann, Männer)."""
+    """The first _LONGEST_WORD letters of a word, in lower case and without accents: inflection
+    changes accents (Mann, Männer)."""
     parts = unicodedata.normalize("NFKD", word[:_LONGEST_WORD].lower())
     return "".join(sign for sign in parts if not unicodedata.combining(sign)) or word
 
 
 def _likeness(one: str, other: str) -> float:
-    """The length of the beginning that two words share, divided by that of the longer word.
-    Inflection changes the ends of words, so these are not compared."""
+    """The length of the beginning that two words share, divided by the length of the longer word.
+    Inflection changes the ends of words, so the ends are not compared."""
     return shared_beginning(one, other) / max(len(one), len(other), 1)
 
 
 def _kept(translation: str, terms: Sequence[Term], spans: Sequence[_Span]) -> List[Optional[_Span]]:
-    """For each term the span where ``translation`` already has its given translation, or None. Each
-    occurrence serves one term, that with the nearest entry in ``spans``."""
+    """For each term the span of ``translation`` where the model has already written the given
+    translation; None if it has not. ``spans`` are the words that belong to each term: where terms
+    have the same given translation, each occurrence of it goes to the term with the nearest span.
+    """
     wanted: Dict[str, List[int]] = {}
     for number, term in enumerate(terms):
         wanted.setdefault(term.translation, []).append(number)
@@ -302,8 +310,8 @@ def _kept(translation: str, terms: Sequence[Term], spans: Sequence[_Span]) -> Li
 
 
 def _occurrences(text: str, translation: str) -> Iterator[_Span]:
-    """Yields the spans of ``translation`` where a given translation, ``text``, stands as whole
-    words; at the beginning of the sentence its first letter may be a capital."""
+    """Yields the spans of ``translation``, a sentence, where a term's given translation, ``text``,
+    stands as whole words. At the beginning of the sentence its first letter may be a capital."""
     place = translation.find(text)
     capital = place != 0 and translation.startswith(_cased(text, "", translation))
     if capital and not within_word(translation, len(text)):
@@ -317,8 +325,9 @@ def _occurrences(text: str, translation: str) -> Iterator[_Span]:
 
 
 def _free(translation: str, span: _Span, fixed: Sequence[_Span]) -> _Span:
-    """The longest part of ``span`` that lies outside the sorted spans ``fixed``, which stay as they
-    are; if there is none, an empty span at its end, outside them."""
+    """The longest part of ``span`` that lies outside the sorted spans ``fixed``, which must not
+    change; if all of ``span`` lies within them, an empty span at its end or, where that is inside
+    one of them, at the end of that one."""
     start, end = span
     best, place = (0, 0), start
     for low, high in (*fixed, (end, end)):
@@ -335,12 +344,12 @@ def _free(translation: str, span: _Span, fixed: Sequence[_Span]) -> _Span:
 
 
 def _with_repeated(translation: str, span: _Span, given: str, limits: _Span) -> _Span:
-    """Extends a span, within ``limits``, by the short words beside it with which the given
-    translation begins or ends.
+    """Extends a span, within ``limits``, by the short words beside it with which the translation
+    ``given`` for a term also begins or ends.
 
-    The words of a term alone leave an article out, so that «die netten Köche» for «freundlichen
-    Köche» would otherwise follow the article that it has itself. Longer words and numbers may be
-    translations of other words.
+    An article does not belong to the words of a term: if «die netten Köche» replaced only
+    «freundlichen Köche» in «die freundlichen Köche», the result would have «die» twice. Longer
+    words and numbers stay outside, as they may be translations of other words.
     """
     start, end = span
     words = given.split()
@@ -373,9 +382,9 @@ def _stripped(text: str, start: int, end: int) -> _Span:
 
 
 def _cased(text: str, before: str, replaced: str) -> str:
-    """A given translation, ``text``, with a capital first letter if it replaces a capitalised word
-    at the beginning of the sentence; unchanged if its first word has a capital itself. ``before``:
-    the translation before it."""
+    """A given translation, ``text``, with a capital first letter if the words that it replaces,
+    ``replaced``, begin the sentence with a capital; unchanged if its first word has a capital
+    itself. ``before``: the part of the sentence's translation in front of it."""
     first = text[0].upper()
     begins = not any(map(str.isalnum, before)) and replaced[:1].isupper()
     small = text.split(maxsplit=1)[0].islower()

@@ -84,7 +84,7 @@ class _Folded:
 
     Attributes:
         text: the text in this spelling.
-        small: ``text`` in lower case, with as many characters.
+        small: ``text`` in lower case, of the same length.
         places: for each character of ``text``, and for its end, the index in the original text;
             None if the indices are the same.
     """
@@ -124,18 +124,18 @@ class Glossary:
         terms: {term: its translation}, at least one.
 
     Attributes:
-        terms: the same, without needless white space.
+        terms: the argument, with white space in terms and translations reduced to single spaces.
 
     Raises:
-        ValueError: there are no terms, or a term or translation is empty, too long or holds control
-            characters, or a term has two translations.
+        ValueError: there are no terms or too many, a term or translation is empty, too long or
+            holds control characters, or a term has two translations.
     """
 
     def __init__(self, terms: Mapping[str, str]) -> None:
         if not terms:
             raise ValueError("a glossary without terms: give at least one, or no glossary")
         if len(terms) > MOST_TERMS:
-            raise ValueError(f"{len(terms)} terms: a glossary has at most {MOST_TERMS}")
+            raise ValueError(f"a glossary of {len(terms)} terms: at most {MOST_TERMS} are allowed")
         self.terms: Dict[str, str] = {}
         self._roots: List[_Node] = [{}]
         for term, translation in terms.items():
@@ -163,7 +163,7 @@ class Glossary:
         if node.setdefault("", {}).setdefault(exact, translated) != translated:
             raise ValueError(
                 f"term {shown(term)} has two translations, {shown(node[''][exact])} and"
-                f" {shown(translated)}, in another spelling: keep one"
+                f" {shown(translated)}, in another spelling of the term: keep one"
             )
 
     @classmethod
@@ -191,8 +191,8 @@ class Glossary:
 
     @classmethod
     def parse(cls, text: str, name: str = "glossary") -> "Glossary":
-        """Reads a glossary from the text of a file, as :meth:`read` does; messages of errors begin
-        with ``name``."""
+        """Makes a glossary from ``text``, the content of a file in the format of :meth:`read`, and
+        raises the same errors. Their messages begin with ``name``."""
         found: Dict[str, str] = {}
         lines: Dict[str, int] = {}
         # splitlines() also splits at signs that may stand within a line.
@@ -305,10 +305,10 @@ class _Units:
     """The units of a text: words, punctuation marks, single characters of scripts without spaces.
 
     Attributes:
-        folded, text: the text.
-        spans: the characters [start, end) of each unit.
-        bare, keys: each unit in lower case; keys begin with a space if white space stands before
-            the unit.
+        folded, text: the argument, and its attribute ``text``.
+        spans: the characters [start, end) of each unit in ``text``.
+        bare: each unit in lower case.
+        keys: the same, with a space in front of units that follow white space.
     """
 
     def __init__(self, folded: _Folded) -> None:
@@ -323,7 +323,7 @@ class _Units:
         self._ends: Dict[int, bool] = {}
 
     def ends(self, unit: int) -> bool:
-        """Whether a word may end behind the unit with this index."""
+        """Whether a term may end with the unit of this index: no word continues behind it."""
         found = self._ends.get(unit)
         if found is None:
             found = self._ends[unit] = not within_word(self.text, self.spans[unit][1])
@@ -331,8 +331,9 @@ class _Units:
 
 
 def _fitting(node: _Node, units: _Units, first: int, last: int) -> Optional[str]:
-    """The translation of the term that ends in ``node`` and is found in the units ``first`` to
-    ``last``; None if the text has it in another case than the term requires."""
+    """The translation of the term that ends at ``node`` of the tree of terms and is found in the
+    units ``first`` to ``last`` (inclusive) of a text; None if the text has the term in another case
+    than the glossary requires."""
     given: Dict[str, str] = node.get("", {})
     if len(given) > 1 or "" not in given:
         written = " ".join(units.text[units.spans[first][0] : units.spans[last][1]].split())
@@ -351,10 +352,10 @@ def _checked(kind: str, value: object) -> str:
         ValueError: it is not a string, is empty or too long, or holds control characters.
     """
     if not isinstance(value, str):
-        raise ValueError(f"{kind} {shown(value)} is not a text")
+        raise ValueError(f"{kind} {shown(value)} is not a string")
     text = " ".join(value.split())
     if not text:
-        raise ValueError(f"a {kind} is empty")
+        raise ValueError(f"a {kind} is empty: fill it in, or leave out the entry")
     if len(text) > LONGEST:
         raise ValueError(f"{kind} {shown(text)} has {len(text)} characters; {LONGEST} are allowed")
     if any(unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in text):

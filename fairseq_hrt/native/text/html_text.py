@@ -72,7 +72,8 @@ class MarkedUpText(Document):
         except ValueError:
             # int() refuses more than 4,300 digits.
             raise UnreadableMarkup(
-                'format html: a character reference ("&#…;") has too many digits'
+                'format html: a character reference ("&#…;") has too many digits; write the'
+                " character itself"
             ) from None
 
     def _read(self, html: str) -> None:
@@ -171,8 +172,8 @@ class _Open(NamedTuple):
     Attributes:
         name: the name of its tag.
         number: index of its opening tag in :attr:`_Events.found`.
-        nested: how many inline elements are nested in each other here, this one included; counted
-            from the innermost block, and again from 0 after MOST_NESTED.
+        nested: how many inline elements are nested in each other here, this one included. The
+            count starts from 0 in every block, and again after MOST_NESTED.
     """
 
     name: str
@@ -223,7 +224,8 @@ class _Events:
         self.found.append((kind, written, number))
 
     def _add_whole(self, written: str, inline: bool) -> None:
-        """Adds markup, or an element with its content, that is not translated."""
+        """Adds an untranslated tag, or an untranslated element with its content, to :attr:`found`:
+        as a unit if it is ``inline``, else as a block, which ends the text before it."""
         if not inline:
             self._split()
         self._add("unit" if inline else "block", written)
@@ -265,7 +267,7 @@ class _Events:
         self._pop()
 
     def _leave(self, depth: int) -> None:
-        """Ends all elements but the ``depth`` outermost, because they were not closed."""
+        """Ends all open elements but the ``depth`` outermost: their closing tags are missing."""
         while len(self._open) > depth:
             self._split()
             self._pop()
@@ -287,8 +289,8 @@ class _Events:
 
 
 def _untouched(token: _Token) -> bool:
-    """Whether the text inside an element is not translated: because of its name, ``translate="no"``
-    or class ``notranslate``."""
+    """Whether the element that the tag ``token`` opens stays untranslated: because of its name,
+    ``translate="no"`` or class ``notranslate``."""
     return (
         token.name in _KEPT
         or token.attributes.get("translate") == "no"

@@ -19,12 +19,14 @@ class Mark:
     (placeholder, image or code), which is not translated.
 
     Attributes:
-        opening, closing: its tags; for a unit ``opening`` is all of it.
-        start, end: its characters in the text without marks are [start, end).
+        opening, closing: the tags of an element; ``opening`` is the whole of a unit, whose
+            ``closing`` is empty.
+        start, end: an element encloses the characters [start, end) of the text without marks; for
+            a unit, which stands before character ``start``, both are the same.
         inside: the marks directly within it.
         space_before, space_after: whether white space stands before and after a unit.
         leading: whether a unit begins a line.
-        glued: whether a unit directly precedes a letter and does not directly follow one.
+        glued: whether a unit directly precedes a letter or digit and does not directly follow one.
     """
 
     opening: str
@@ -41,15 +43,15 @@ class Mark:
 def write_marks(
     root: Mark, text: str, translation: str, found: Sequence[Link], escape: Callable[[str], str]
 ) -> str:
-    """Returns the translation with the marks of the text, each beside or around the words that
-    correspond to those of the text.
+    """Returns the translation with the marks of the text: an element encloses the translations of
+    the words that it enclosed, and a unit stands beside the translation of its neighbour.
 
     Args:
-        root: a mark around the whole text.
+        root: a mark around the whole text; its ``inside`` holds the marks to write.
         text: the text without marks.
-        translation: its translation.
-        found: the links between the two.
-        escape: applied to each piece of text that is written.
+        translation: the translation of ``text``, without marks.
+        found: the links between text and translation.
+        escape: applied to each piece of the translation, e.g. to escape it for HTML.
     """
     source, target = Words(text), Words(translation)
     source, target, origin = cut_words(
@@ -72,8 +74,8 @@ def mark_places(
             the text; words of the translation are not cut.
 
     Returns:
-        The words of the translation, and for each mark those that belong to it, [first, end). These
-        do not overlap, and are empty where no word belongs to the mark.
+        The words of the translation, and for each mark the indices [first, end) of the words that
+        belong to it. These ranges do not overlap; a mark without words has an empty one.
     """
     source, target = Words(text).cut(_boundaries(root))[0], Words(translation)
     layout = _Layout(source, target, origins(source, target, found))
@@ -124,8 +126,8 @@ class _Layout:
         return self.source.before(mark.start) == self.source.before(mark.end)
 
     def gap(self, place: int) -> Tuple[int, int]:
-        """The white space around index ``place`` of the text: (the number of its characters before
-        the place, the number of all of them)."""
+        """The white space around index ``place`` of the source text, as (number of its characters
+        before the place, number of all its characters)."""
         word = self.source.before(place)
         start = self.source.ends[word - 1] if word else 0
         end = self.source.starts[word] if word < len(self.source) else len(self.source.text)
@@ -136,9 +138,9 @@ class _Layout:
         ``low`` to ``high`` - 1.
 
         Returns:
-            For each a tuple (first word, end, its index in ``mark.inside``, the mark), in the order
-            of the translation. Its words are [first, end); a mark without any has the gap before
-            the word ``first``.
+            A tuple (first, end, index in ``mark.inside``, mark) for each, in the order of the
+            translation. The mark's words are [first, end); a mark without words has ``first`` =
+            ``end`` and belongs into the gap before that word.
         """
         spans = [
             (self.source.before(one.start), self.source.before(one.end)) for one in mark.inside
@@ -195,8 +197,9 @@ class _Layout:
         return chosen
 
     def _beside(self, span: Tuple[int, int], mark: Mark) -> int:
-        """The gap in the translation, given by the word behind it, where a mark without words
-        belongs: beside the translation of the nearest aligned word. ``span``: its source words."""
+        """Where a mark belongs that has no words in the translation: beside the translation of the
+        nearest aligned word. Returns the index of the word of the translation that follows the
+        mark. ``span``: the mark's source words [first, end)."""
         (before, left), (after, right) = self._left[span[0]], self._right[span[1]]
         return right if after < before or (mark.glued and after == before) else left
 
@@ -206,7 +209,8 @@ class _Layout:
         or end, whichever keeps the order of the marks.
 
         Args:
-            place: the gap for mark number ``number``.
+            place: index of the word before which the mark is to stand.
+            number: index of this mark among those of its parent.
             taken: sorted (first word, end, number) of the marks with words.
         """
         low, high = 0, len(taken)
@@ -237,8 +241,9 @@ class _Writer:
             self._place, self._last = place, piece[-1]
 
     def tag(self, word: int, gap: Tuple[int, int], closing: bool = False) -> None:
-        """Writes the text that precedes a tag in the gap before word number ``word``. ``gap``: the
-        white space around the tag in the source, see :meth:`_Layout.gap`."""
+        """Writes the text that precedes a tag in the gap before word number ``word``, but not the
+        tag itself. ``gap``: the white space around the tag in the source, see :meth:`_Layout.gap`.
+        ``closing``: whether the tag belongs to the text before it, as a closing tag does."""
         before, length = gap
         start = self.words.ends[word - 1] if word else 0
         end = self.words.starts[word] if word < len(self.words) else len(self.text)
@@ -291,8 +296,8 @@ def _leaf(mark: Mark, side: int) -> Mark:
 
 
 def _whole(mark: Mark, layout: _Layout, writer: _Writer) -> str:
-    """The tags of a mark and of all marks inside it, for a mark to which no word of the translation
-    belongs. If its text is a number that the translation lacks, the number is kept."""
+    """The tags of a mark to which no word of the translation belongs, and of all marks inside it.
+    If its source text is a number that the translation lacks, the number stands between them."""
     parts = [mark.opening]
     for place, one in enumerate(mark.inside):
         if place and (_leaf(one, 0).space_before or _leaf(mark.inside[place - 1], -1).space_after):

@@ -22,8 +22,8 @@ _CJK = (
 
 
 def _class(ends: Ranges, below: int = 0x110000) -> str:
-    """Ranges of code points, as they are written inside the brackets of a regular expression; only
-    those that begin below ``below``."""
+    """Writes ranges of code points (first, last, first, last, …) for the inside of the brackets of
+    a regular expression; ranges that do not begin below ``below`` are left out."""
     pairs = zip(ends[::2], ends[1::2])
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in pairs if first < below)
 
@@ -180,8 +180,9 @@ class Tokenizer:
         return self.MARKER.sub(_dots, text) if "DOTMULTI" in text else text
 
     def _pad(self, code: int) -> Union[int, str]:
-        """Returns the replacement of a character for ``str.translate``: with spaces around it,
-        unless it is a letter, digit, white space or one of ``.'`,-``. ``code``: its code point."""
+        """Returns what ``str.translate`` writes for the character with the code point ``code``: the
+        character with spaces around it or, for letters, digits, white space and ``.'`,-``, the same
+        code."""
         sign = chr(code)
         kept = sign in ".'`,-" or sign.isspace() or is_member(self.rules.alnum, code)
         return code if kept else f" {sign} "
@@ -310,6 +311,9 @@ class Detokenizer:
     """Detokenises as ``sacremoses.MosesDetokenizer(lang=language).detokenize(text.split(),
     unescape=False)`` does.
 
+    Args:
+        rules: Moses' rules; those of the target language are used.
+
     Raises:
         ValueError: the language is in ``WITHOUT_DETOKENIZER``.
     """
@@ -317,7 +321,8 @@ class Detokenizer:
     def __init__(self, rules: MosesRules) -> None:
         if rules.target_language in WITHOUT_DETOKENIZER:
             raise ValueError(
-                f"the detokeniser does not support {rules.target_language}: use that of sacremoses"
+                f"Detokenizer does not support {rules.target_language}: use"
+                " sacremoses.MosesDetokenizer"
             )
         self.rules = rules
         self.english = rules.target_language == "en"
@@ -325,7 +330,7 @@ class Detokenizer:
         self.kinds = Remembered(self._kind)
 
     def __call__(self, text: str) -> str:
-        """Joins tokens that are separated by spaces to a text."""
+        """Joins the tokens in ``text``, which spaces separate, to raw text."""
         tokens = text.split()
         if "@-@" in text:
             tokens = f" {' '.join(tokens)} ".replace(" @-@ ", "-").split()
@@ -356,8 +361,9 @@ class Detokenizer:
         return squeeze("".join(parts)).strip()
 
     def _quote(self, token: str, before: str, quotes: Dict[str, int]) -> Tuple[bool, bool]:
-        """Whether a quotation mark has a space (on its left, on its right). ``quotes`` counts the
-        marks of each kind, so that they open and close in turn."""
+        """Whether the quotation mark ``token`` has a space (on its left, on its right). ``before``
+        is the token before it, or empty. ``quotes`` counts the marks of each kind, which open and
+        close in turn, and is updated."""
         name = '"' if not token.strip("„“") else token
         count = quotes.get(name, 0)
         if count % 2 == 0 and self.english and token == "'" and before.endswith("s"):

@@ -28,11 +28,11 @@ class MosesRules:
     Attributes:
         language: language of the normaliser and tokeniser.
         target_language: language of the detokeniser.
-        alnum, alpha, number, lower: character classes of the tokeniser, as code points (first,
-            last, first, last, …).
-        target_alpha, currency: character classes of the detokeniser.
+        alnum, alpha, number, lower: character classes of the tokeniser, as sorted ranges of code
+            points (first, last, first, last, …), the last included.
+        target_alpha, currency: character classes of the detokeniser, in the same form.
         prefixes: abbreviations that keep their full stop.
-        numeric_prefixes: abbreviations that keep it only before a number.
+        numeric_prefixes: abbreviations that keep their full stop only before a number.
     """
 
     language: str
@@ -54,7 +54,9 @@ class MosesRules:
             if not isinstance(parts, (list, tuple)) or not all(
                 type(part) is kind for part in parts
             ):
-                raise ValueError(f"rules of text: {name} has values of a wrong type")
+                raise ValueError(
+                    f"Moses' rules: {name} must hold only values of type {kind.__name__}"
+                )
         for name in _CLASSES:
             ends = getattr(self, name)
             if (
@@ -62,17 +64,15 @@ class MosesRules:
                 or list(ends) != sorted(ends)
                 or (ends and not 0 <= ends[0] <= ends[-1] < 0x110000)
             ):
-                raise ValueError(f"rules of text: {name} is not a list of character ranges")
+                raise ValueError(f"Moses' rules: {name} is not a sorted list of character ranges")
         for name in ("alpha", "number"):
             # Expressions for Latin text hold only these: they must not be empty.
             if not getattr(self, name) or getattr(self, name)[0] >= ord(LATIN):
-                raise ValueError(
-                    f"rules of text: {name} has no character before U+{ord(LATIN):04X}"
-                )
+                raise ValueError(f"Moses' rules: {name} has no character before U+{ord(LATIN):04X}")
 
     @classmethod
     def from_sacremoses(cls, language: str, target_language: str) -> "MosesRules":
-        """Reads the rules from the installed sacremoses; ValueError if there is none."""
+        """Reads the rules from the installed sacremoses; ValueError if it is not installed."""
         try:
             from sacremoses import MosesDetokenizer, MosesTokenizer
         except ImportError as error:
@@ -104,7 +104,7 @@ class MosesRules:
             document: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             version = document.pop("format")
             if version != FORMAT:
-                raise ValueError(f"its format is {version!r}, this release reads {FORMAT}")
+                raise ValueError(f"its format is {version!r}, but this release reads {FORMAT}")
             rules: Dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value
                 for name, value in document.items()
@@ -119,8 +119,9 @@ class MosesRules:
 
 @lru_cache(maxsize=32)
 def _of_source(tokenizer: Any, language: str) -> Dict[str, Any]:
-    """The rules of a language in sacremoses, whose class of tokenisers is ``tokenizer``. They are
-    kept, since it compiles expressions for a second or more for Chinese and Japanese."""
+    """Reads a language's rules for the tokeniser from sacremoses' ``MosesTokenizer``, the class
+    ``tokenizer``. Returns {field of :class:`MosesRules`: value}. The result is cached: for Chinese
+    and Japanese the class compiles expressions for a second or more."""
     source = tokenizer(lang=language)
     return {
         "alnum": _ranges(source.IsAlnum),

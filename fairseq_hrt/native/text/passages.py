@@ -120,7 +120,7 @@ class Passage:
         self._root.end = self._length
 
     def untranslated(self) -> str:
-        """The passage in its original spelling, with its marks, for one that is not translated."""
+        """The passage as it was written, with its marks; used if it is not translated."""
         return "".join(self._written)
 
     def write(self, translation: str, found: Sequence[Link]) -> str:
@@ -128,7 +128,7 @@ class Passage:
 
         Args:
             translation: the translation of :attr:`text`.
-            found: the links between the two.
+            found: the links between :attr:`text` and the translation.
         """
         if not self.marked:
             return self._escape(translation)
@@ -173,10 +173,10 @@ class Document:
                 self.end(self._escape(piece))
 
     def end(self, written: str = "") -> None:
-        """Ends the passage under construction.
+        """Ends the passage under construction; it is translated only if it has letters or digits.
 
         Args:
-            written: markup to write behind the passage.
+            written: markup to write, unchanged, behind the passage.
         """
         ended, self.passage = self.passage, Passage(self._escape)
         ended.finish()

@@ -41,8 +41,8 @@ class TextPipeline:
     Args:
         recipe: the steps of text preparation.
         rules: Moses' rules that a bundle stores; None: those of the installed sacremoses.
-        known: for multilingual models the words of the model, language tokens included; None: a
-            line may begin with any language token.
+        known: the words of a multilingual model. A line may begin with one of its language tokens
+            (``>>deu<<``) to choose the target language; None: with any such token.
 
     Raises:
         ValueError: a required package is not installed, or the codes cannot be read.
@@ -59,7 +59,8 @@ class TextPipeline:
         self._split, self._join = subword_units(recipe)
 
     def words(self, line: str) -> List[str]:
-        """The subwords of a raw line; none if it has only white space and control characters."""
+        """The subwords of a raw line, for multilingual models with a language token in front; none
+        if the line has only white space and control characters."""
         text, prefix = one_line(line), self.recipe.source_prefix
         if _SIGN.search(text) is None:
             return []
@@ -89,8 +90,8 @@ class TextPipeline:
 
 
 def tokenization(recipe: TextRecipe, rules: Optional[MosesRules] = None) -> Tuple[Step, Step]:
-    """Two functions for the steps of a recipe before subwords: one converts raw text to words
-    separated by spaces, the other such words to raw text.
+    """Returns two functions for the steps of a recipe before subwords: one converts raw text to
+    words separated by spaces, the other converts such words back to raw text.
 
     Args:
         recipe, rules: see :class:`TextPipeline`.
@@ -152,8 +153,8 @@ def _detokenizer(rules: MosesRules) -> Step:
 def subword_units(
     recipe: TextRecipe,
 ) -> Tuple[Callable[[str], List[str]], Step]:
-    """Two functions for the subwords of a recipe: one splits words separated by spaces into a list
-    of subwords, the other joins subwords separated by spaces into such words.
+    """Returns two functions for the subwords of a recipe: one splits words separated by spaces into
+    a list of subwords, the other joins subwords separated by spaces into words separated by spaces.
 
     Raises:
         ValueError: a required package is not installed, or the codes cannot be read.
@@ -170,7 +171,7 @@ def subword_units(
         import sentencepiece
     except ImportError as error:
         raise ValueError(
-            "subwords sentencepiece need their package: pip install sentencepiece"
+            "subwords sentencepiece need the package sentencepiece: pip install sentencepiece"
         ) from error
     model, target = (
         _sentencepiece(sentencepiece, path)
@@ -188,4 +189,7 @@ def _sentencepiece(package: Any, path: Optional[Path]) -> Any:
     try:
         return package.SentencePieceProcessor(model_file=str(path))
     except (OSError, RuntimeError) as error:
-        raise ValueError(f"{path} is not a SentencePiece model: {error}") from error
+        raise ValueError(
+            f"{path} is not a SentencePiece model: {error}; give the .model file that its"
+            " training wrote"
+        ) from error

@@ -20,7 +20,8 @@ SPECIFICATION = "NAME[:LANGUAGE][+VARIANT...]"
 
 def kind_of_subwords(words: Sequence[str]) -> str:
     """Guesses the kind of subwords, one of SUBWORDS, from the words of a dictionary: ``▁`` at the
-    beginning shows SentencePiece, ``@@`` at the end subword-nmt."""
+    beginning shows SentencePiece, ``@@`` at the end subword-nmt; ``none`` if less than one per cent
+    of the words have either."""
     pieces = sum(word.startswith("\u2581") for word in words)
     continued = sum(word.endswith("@@") for word in words)
     if 100 * max(pieces, continued) < len(words):
@@ -94,7 +95,7 @@ class Tokenization:
 
     def separator(self, language: str) -> Optional[str]:
         """The variant (``jieba``, …) that separates the words of a language in place of Moses'
-        tokeniser; None: that tokeniser does."""
+        tokeniser; None if Moses' tokeniser separates them."""
         for name in self.variants.intersection(SEPARATORS):
             if SEPARATORS[name].separates(language):
                 return name
@@ -116,12 +117,12 @@ class TextRecipe:
 
     Attributes:
         source_lang, target_lang: language codes, for Moses' rules.
-        tokenizer: see :class:`Tokenization`.
+        tokenizer: a specification such as ``moses+escape``, see :meth:`Tokenization.parse`.
         subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
-        codes: file of the codes or model of the subwords.
-        target_codes: the same for the target language; None: the file ``codes``.
-        source_prefix, target_prefix: language tokens with which sources and translations of
-            multilingual models begin; they are removed from translations.
+        codes: file of subword-nmt's codes, or SentencePiece's model; None for ``none``.
+        target_codes: such a file for the target language; None: the file ``codes``.
+        source_prefix, target_prefix: language tokens with which the sources and translations of a
+            multilingual model begin, removed from its translations; None: it has none.
     """
 
     source_lang: str
@@ -146,8 +147,8 @@ class TextRecipe:
             )
         if self.target_codes is not None and self.codes is None:
             raise ValueError(
-                f"--target-codes {shown(str(self.target_codes))}: give the source language's, too"
-                " (--codes)"
+                f"--target-codes {shown(str(self.target_codes))}: give the source language's codes,"
+                " too (--codes)"
             )
 
     @cached_property

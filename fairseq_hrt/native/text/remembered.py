@@ -11,7 +11,8 @@ Value = TypeVar("Value")
 
 
 class Remembered(Dict[Key, Value]):
-    """A dictionary that computes missing values and keeps them; emptied at :data:`MOST` keys.
+    """A dictionary that computes missing values and keeps them, except those of texts longer than
+    :data:`LONGEST`. It is emptied when it has :data:`MOST` keys.
 
     Args:
         find: computes the value of a missing key.

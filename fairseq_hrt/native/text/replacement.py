@@ -45,12 +45,13 @@ def with_words(
     lexicon: Mapping[str, str],
     unknown: str,
 ) -> List[str]:
-    """The subwords of a translation, with ``<unk>`` replaced by the aligned source word or its
-    translation in a lexicon.
+    """The subwords of a translation, with ``<unk>`` replaced by the aligned source word or by that
+    word's translation in a lexicon.
 
     Args:
         tokens: the translation's subwords.
-        alignment: for each of these the index of the source subword that it is aligned with.
+        alignment: for each of ``tokens`` the index of the source subword that it is aligned with;
+            ``len(source)`` is ``</s>``, and an ``<unk>`` aligned with it is kept.
         source: the source's subwords, unknown ones as they are in the text.
         scheme: see :func:`whole_words`.
         lexicon: {source word: its translation}.
@@ -100,8 +101,8 @@ def read_lexicon(path: str) -> Dict[str, str]:
 
 
 def unknown_words(symbols: Sequence[str], known: Words, scheme: str) -> List[str]:
-    """The words and punctuation marks of a line with at least one subword, such as a rare
-    character, that the dictionary lacks.
+    """The words and punctuation marks of a line that the dictionary lacks at least in part: one of
+    their subwords, such as a rare character, is not in it.
 
     Args:
         symbols: the subwords of the line.
@@ -117,8 +118,8 @@ def unknown_words(symbols: Sequence[str], known: Words, scheme: str) -> List[str
 
 
 def mostly_unknown(symbols: Sequence[str], known: Words, scheme: str) -> List[str]:
-    """The words of a line that the dictionary lacks, if they are more than half of all words; else
-    an empty list. For the arguments see :func:`unknown_words`."""
+    """The words of a line that the dictionary lacks at least in part, if they are more than half of
+    its words; else an empty list. For the arguments see :func:`unknown_words`."""
 
     # Punctuation does not count: every model has it.
     def counted(words: Sequence[str]) -> List[str]:

@@ -19,14 +19,14 @@ class Segments:
 
     Attributes:
         sentences: the sentences, stripped.
-        gaps: the white space before, between and behind them; one more than sentences.
+        gaps: the white space before, between and behind the sentences: one entry more than these.
     """
 
     sentences: List[str]
     gaps: List[str]
 
     def join(self, translations: Sequence[str]) -> str:
-        """The text with its sentences replaced by ``translations``."""
+        """The text with its sentences replaced by ``translations``, one for each."""
         parts = [self.gaps[0]]
         for translation, gap in zip(translations, self.gaps[1:]):
             parts += [translation, gap]
@@ -60,7 +60,8 @@ def _pieces(line: str, language: str) -> List[str]:
 
 
 def split(text: str, language: str) -> Segments:
-    """Splits a text into sentences; each line break ends one."""
+    """Splits a text into sentences; each line break ends one. ``language``: the text's code, e.g.
+    ``en``."""
     sentences, gaps, gap = [], [], ""
     # Line breaks are split off first. White space around them is left to strip(): an expression
     # that matches it before a line break takes quadratic time on long runs without one.

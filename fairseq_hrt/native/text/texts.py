@@ -17,9 +17,10 @@ class DecodedText:
         text: the text.
         form: ``text`` or ``html``.
         language: code of the text's language, for the sentence splitter.
-        subwords: function that returns the subwords of a sentence, to which alignments refer; None:
-            translations have no alignments.
-        keep: keep placeholders in plain text untranslated, as in HTML.
+        subwords: function that returns the subwords of a sentence, whose indices the alignments of
+            translations hold; None: translations have no alignments.
+        keep: keep placeholders (addresses, tags, ``{name}``) in plain text untranslated, as in
+            HTML.
 
     Attributes:
         sentences: the sentences to translate.
@@ -49,13 +50,13 @@ class DecodedText:
 
     @property
     def aligned(self) -> bool:
-        """Whether the translations need alignments, because a passage of the text has marks, which
-        have to be put into its translation."""
+        """Whether the translations need alignments, because a passage of the text has marks (tags,
+        placeholders), which have to be put into its translation."""
         return any(passage.marked for passage in self._document.passages)
 
     def text(self, rank: int = 0) -> str:
-        """The translated text. ``rank`` n > 0 takes the n-th alternative of each sentence, or its
-        best translation if it has fewer."""
+        """The translated text, made from :attr:`translations`. ``rank`` 0 takes the best
+        translation of each sentence, n > 0 its n-th alternative, or the best if it has fewer."""
         chosen = [_ranked(translation, rank) for translation in self.translations]
         joined, place = [], 0
         for passage, segments in zip(self._document.passages, self._segments):
@@ -67,8 +68,8 @@ class DecodedText:
         return self._document.join(joined)
 
     def _links(self, segments: Segments, translations: Sequence[Any]) -> List[Link]:
-        """The links between a passage and its translation, made from the links between its
-        sentences and their ``translations``."""
+        """The links between a passage and its translation, made from the alignments of its
+        sentences' ``translations``. ``segments``: the passage's sentences."""
         found: List[Link] = []
         source = target = len(segments.gaps[0])
         for sentence, one, gap in zip(segments.sentences, translations, segments.gaps[1:]):

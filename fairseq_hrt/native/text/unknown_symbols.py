@@ -140,8 +140,8 @@ def _neighbour(line: str, place: int) -> str:
 
 
 def _without(line: str, runs: Sequence[Tuple[int, int]]) -> Tuple[str, List[int]]:
-    """Removes the symbols at the spans ``runs`` from a line, with the white space that they alone
-    required. Returns the rest, and for each run the number of characters of the rest before it."""
+    """Removes the symbols at the spans ``runs`` from a line, and the spaces that are needless
+    without them. Returns the rest of the line, and for each run the index in it where it stood."""
     text, places, last = "", [], 0
     for start, end in runs:
         text += line[last:start] if text else line[last:start].lstrip()
@@ -169,9 +169,9 @@ def with_symbols(
 
     Args:
         text: the translation.
-        tokens: its subwords.
-        alignment: for each of these the index of a source subword; empty where the model aligns no
-            words. Symbols then have the same relative place as in the source.
+        tokens: the translation's subwords.
+        alignment: for each of ``tokens`` the index of a source subword; empty where the model
+            aligns no words. Symbols then have the same relative place as in the source.
         found: the symbols that were taken out of the source.
         source: the source's subwords.
         first: the number of language tokens at the beginning of ``source``.
@@ -200,8 +200,9 @@ def all_links(
     tokens: Sequence[str],
     alignment: Sequence[int],
 ) -> List[Link]:
-    """The links of :func:`.word_alignment.links`, with links between equal symbols of both texts,
-    in order, where the model aligns none: such symbols were carried over without the model."""
+    """The links of :func:`.word_alignment.links` (see there for the arguments). Equal symbols of
+    both texts, paired in order, are linked, too, where the model has no link for them since they
+    were carried over without it. If the texts are equal, each character is linked with itself."""
     if translation == source:
         # A name or a formula, for example: each character is where it was.
         return [Link(place, place + 1, place) for place in range(len(source))]
@@ -239,7 +240,7 @@ def _is_sign(subword: str) -> bool:
 
 
 class _Layout:
-    """Finds where symbols belong in a translation; see :func:`with_symbols`."""
+    """Finds where symbols belong in a translation; for the arguments see :func:`with_symbols`."""
 
     def __init__(
         self,
@@ -292,8 +293,8 @@ class _Layout:
 
     def _of_next(self, symbol: Symbol) -> bool:
         """Whether a symbol belongs to the subword after it rather than to the one before: it
-        touches a word on that side only, or only the subword after it is a punctuation mark. The
-        latter does not count behind a digit: a unit belongs to the number before it."""
+        touches a word on its right only, or of the two subwords only the one after it is a
+        punctuation mark. The latter does not count behind a digit: ``€`` belongs to its number."""
         before, after = self.source[symbol.place - 1], self.source[symbol.place]
         touches = symbol.right.isalnum() and not symbol.left.isalnum()
         return touches or (_is_sign(after) and not _is_sign(before) and not before[-1:].isdigit())

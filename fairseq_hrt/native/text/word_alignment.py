@@ -41,9 +41,13 @@ class Link(NamedTuple):
 class Words:
     """The words and punctuation marks of a text; every character but white space belongs to one.
 
+    Args:
+        text: the text.
+        spans: the characters [start, end) of each word; None: the words are found here.
+
     Attributes:
-        starts, ends: the characters [start, end) of each in the text.
-        signs: for each whether it is a punctuation mark and not a word.
+        starts, ends: the characters [start, end) of each word in the text.
+        signs: for each word whether it is a punctuation mark.
     """
 
     def __init__(self, text: str, spans: Optional[Sequence[Tuple[int, int]]] = None) -> None:
@@ -135,11 +139,11 @@ def locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
 
 def origins(source: Words, translation: Words, found: Sequence[Link]) -> List[int]:
     """For each word of a translation the index of the source word to which most of its characters
-    are linked; -1 if there is none.
+    are linked; -1 if none are.
 
     Punctuation is only linked with punctuation and words with words: at the end of a sentence
     attention is often on other tokens. If a source word touches its neighbour, as in ``50%``, and
-    the word linked with it has an equal neighbour on the same side, these are linked, too.
+    the word linked with it has an equal neighbour on the same side, the neighbours are linked, too.
     """
     votes: List[Dict[int, int]] = [{} for _ in translation.starts]
     for link in found:
@@ -217,8 +221,8 @@ def cut_words(
 def _with_numbers(
     source: Words, translation: Words, origin: Sequence[int], parts: Words, firsts: Sequence[int]
 ) -> List[int]:
-    """Returns ``origin`` with added links between equal numbers that have none; ``parts`` and
-    ``firsts`` are the parts of the source's words, see :meth:`Words.cut`."""
+    """Returns ``origin`` (see :func:`origins`) with links added between equal numbers that have
+    none; ``parts`` and ``firsts`` are what :meth:`Words.cut` returns for the source."""
     result, linked = (
         list(origin),
         set(zip(origin, map(translation.__getitem__, range(len(origin))))),
@@ -236,8 +240,9 @@ def _with_numbers(
 
 
 def _core(word: str, translation: Words, group: Sequence[int]) -> Sequence[int]:
-    """The words of ``group`` (indices in the translation) to compare a source word with: its only
-    copy, or the only one with digits if the source word has digits; else all."""
+    """The words of ``group`` (indices in the translation) with which the source word ``word`` is to
+    be compared: its copy, if there is one only; else, if ``word`` has digits, the one word with
+    digits, if there is one only; else all."""
     copies = [one for one in group if _same_words(word, translation[one])]
     numbers = [one for one in group if any(map(str.isdigit, translation[one]))]
     if len(copies) == 1:
@@ -252,8 +257,9 @@ def _same_words(word: str, other: str) -> bool:
 
 
 def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[int]:
-    """For each index in ``places``, sorted, of a word the corresponding index of its translation:
-    counted from the beginning or end that both have in common, in proportion between these."""
+    """Returns for each index in ``places`` (sorted) of a word the corresponding index of its
+    translation. Within the beginning or end that both have in common it is the same character;
+    between these it is proportional."""
     one, other = word.lower(), translation.lower()
     if (len(one), len(other)) != (len(word), len(translation)):
         one, other = word, translation

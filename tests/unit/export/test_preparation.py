@@ -319,7 +319,7 @@ def test_each_language_has_its_own_pieces(tmp_path):
     with pytest.raises(ValueError, match="100 % of the source and . % of the target"):
         find_recipe(data, ("en", "fr"), codes=codes)
     with pytest.raises(
-        ValueError, match=r"--target-codes .*: give the source language's, too \(--codes\)"
+        ValueError, match=r"--target-codes .*: give the source language's codes, too \(--codes\)"
     ):
         find_recipe(data, ("en", "fr"), subwords="none", target_codes=target_codes)
 

@@ -192,7 +192,7 @@ def test_a_checked_request():
     ({"alternatives": "1234567"}, "alternatives"), ({"system": 3}, "system must be"),
     ({"graph": "yes"}, "graph must be"),
     ({"glossary": ["a"]}, "glossary must be an object of terms and their translations"),
-    ({"glossary": {"a": 1}}, "glossary: translation 1 is not a text"),
+    ({"glossary": {"a": 1}}, "glossary: translation 1 is not a string"),
     ({"glossary": dict.fromkeys("abcd", "x")}, "glossary (4) exceeds term limit (3)"),
     ({"glossary": "a\tx\n" * 4}, "glossary (5) exceeds term limit (3)"),
     ({"glossary": "a\tx\n\nb x"}, "glossary, line 3: 'b x' is not a term, a tab and its"),

@@ -130,7 +130,7 @@ def test_files(tmp_path):
             Glossary.read(file)
     with pytest.raises(ValueError, match="cannot be read: No such file"):
         Glossary.read(tmp_path / "none")
-    with pytest.raises(ValueError, match="translation 3 is not a text"):
+    with pytest.raises(ValueError, match="translation 3 is not a string"):
         Glossary({"dog": 3})
     for value in (5, ["dog"]):
         with pytest.raises(ValueError, match="give terms with their translations, the path"):
