@@ -57,8 +57,8 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     for name in ("tokenizer", "subwords"):
         if not isinstance(document[name], str):
             raise ValueError(
-                f"{path} names the {name} {shown(document[name])}, which is not text: give a name"
-                ' in quotation marks, e.g. "none"'
+                f"{path} names the {name} {shown(document[name])}, which is not text: give its name"
+                " in quotation marks"
             )
     models = _checked_models(
         document.get("models", ["model.pt"]), path, least=int(document.get("runtime") is None)

@@ -44,7 +44,13 @@ def content_hash(paths: Iterable[Path]) -> str:
 
 
 class NamedFile(io.FileIO):
-    """An open file; errors of writing, such as a full disk, name it as ``shown``."""
+    """A file open for writing. Errors, such as a full disk, name the file as ``shown``.
+
+    Args:
+        descriptor: the open file's descriptor.
+        shown: the file's name for messages.
+        closefd: whether closing this object closes the descriptor.
+    """
 
     def __init__(self, descriptor: int, shown: str, closefd: bool = True) -> None:
         super().__init__(descriptor, "wb", closefd=closefd)
@@ -168,8 +174,8 @@ def new_folder(target: Path) -> Iterator[Path]:
     """Makes a temporary folder beside ``target``, which the caller fills and renames to ``target``.
     If it was not renamed, it is removed at the end of the block.
 
-    Missing parent folders are made, and removed again if they stay empty. An OSError without a file
-    name gets that of the target.
+    Missing parent folders are made, and removed again if they stay empty. An OSError of the block
+    that names no file is raised again with the name of ``target``.
     """
     above = [parent for parent in target.absolute().parents if not parent.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -260,8 +266,8 @@ def is_at(descriptor: int, path: Path) -> bool:
 
 
 def remove_leftovers(folder: Path, prefix: str = "") -> None:
-    """Removes from a folder the temporary files and folders of killed processes whose names begin
-    with ``prefix``."""
+    """Removes the temporary files and folders that killed processes have left in ``folder``, those
+    with names that begin with ``prefix``. Does nothing on Windows."""
     if fcntl is None or not folder.is_dir():
         return
     for entry in list(os.scandir(folder)):

@@ -30,6 +30,6 @@ def _distinct(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"{shown(name)} appears twice")
+            raise ValueError(f"the key {shown(name)} appears twice")
         found[name] = value
     return found

@@ -29,17 +29,19 @@ _PIECE = 1 << 20
 
 
 class Progress:
-    """Counts the units of work that are done and shows their number, after two seconds for the
-    first time.
+    """Counts the units of work that are done and, after the first two seconds, shows their number
+    on the standard error until the block ends; a context manager.
 
-    On a terminal one line is replaced, elsewhere lines are added ever more slowly.
+    On a terminal one line is replaced twice a second; elsewhere lines are added, at intervals that
+    grow to a minute.
 
     Args:
         unit: the name of what is counted, such as "lines".
         total: the number of all units, or a function that returns it, called when progress is first
             shown; None: not known.
-        done: how many of them are done before the work begins.
-        visible: False shows nothing; None: only where the standard error is a terminal.
+        done: how many of these units are done before the work begins.
+        visible: True: always shown; False: never; None: only where the standard error is a
+            terminal.
     """
 
     def __init__(
@@ -63,8 +65,8 @@ class Progress:
         self.done += count
 
     def reach(self, done: int, total: int) -> None:
-        """Sets the units that are done since the work began, and their total number; serves as a
-        callback."""
+        """Sets how many units are done, and how many there are in all; both without those done
+        before the work began. For use as a callback."""
         self.done, self._total = self._begun + done, self._begun + total
 
     def __enter__(self) -> "Progress":
@@ -104,8 +106,8 @@ class Progress:
         self._width = len(text)
 
     def text(self, seconds: float) -> str:
-        """The text that is shown ``seconds`` after the beginning, such as ``1,200 of 5,000 lines,
-        240/s, 0:16 left``."""
+        """The text to show ``seconds`` after the work began, such as ``1,200 of 5,000 lines, 240/s,
+        0:16 left``."""
         counted, rate = self.done - self._begun, (self.done - self._begun) / max(seconds, 1e-9)
         known = self._total if isinstance(self._total, int) else None
         parts = [f"{self.done:,}{'' if known is None else f' of {known:,}'} {self.unit}"]
@@ -129,25 +131,26 @@ class Progress:
 
 
 class Doing(Progress):
-    """Shows for how long work whose progress cannot be counted has been running, where the standard
-    error is a terminal: ``reading the model, 12 s``.
+    """Like :class:`Progress`, for work whose units cannot be counted: shows the seconds since it
+    began, ``reading the model, 12 s``, if the standard error is a terminal.
 
     Args:
         what: the name of the work.
-        visible: False shows nothing.
+        visible: False: not shown on a terminal either.
     """
 
     def __init__(self, what: str, *, visible: bool = True) -> None:
         super().__init__(what, visible=None if visible else False)
 
     def text(self, seconds: float) -> str:
-        """The text that is shown ``seconds`` after the beginning."""
+        """The text to show ``seconds`` after the work began."""
         return f"{self.unit}, {seconds:.0f} s"
 
 
 def count_lines(path: Optional[Path]) -> Optional[int]:
-    """Counts the lines of a file, plain or gzip. Returns None if the input cannot be read, or only
-    once, as a pipe. ``path``: None is the standard input."""
+    """Counts the lines of a file, plain or gzip; None as the path is the standard input. Returns
+    None if the lines cannot be counted: the input cannot be read, or only once, as a pipe or gzip
+    on the standard input."""
     try:
         if path is None:
             return _count(_standard_pieces())

@@ -37,8 +37,9 @@ _NOTHING: Mapping[str, Any] = {"lines": 0, "bytes": 0, "complete": False}
 
 
 def model_files(path: str) -> List[Path]:
-    """The files of a model, given by the path on the command line: checkpoints separated by colons,
-    or the folder of a bundle or of a model converted for CTranslate2, with all its files."""
+    """The files of a model that a command line names by ``path``: checkpoints separated by
+    ``os.pathsep``, or the folder of a bundle or of a model converted for CTranslate2, with all of
+    the folder's files."""
     found: List[Path] = []
     for part in map(Path, path.split(os.pathsep)):
         found += (
@@ -48,8 +49,9 @@ def model_files(path: str) -> List[Path]:
 
 
 def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
-    """The decoding options as settings that two runs compare: {name: value}. A file (language
-    model, draft checkpoint, shortlist) is represented by the hash of its content."""
+    """The decoding options, {name: value}, in the form in which a resumed run compares them with
+    those of the earlier run. The path of a file (language model, draft checkpoint, shortlist) is
+    replaced by the hash of the file's content."""
     found = {}
     for name, value in sorted(options.items()):
         named = name.endswith(("path", "file")) or name in _FILES or os.sep in value
@@ -81,14 +83,15 @@ def work_files(target: Path) -> Tuple[Path, Path]:
 
 
 class ResumableOutput:
-    """An output file that can be resumed; a context manager.
+    """An output file whose writing can be resumed after an interruption; a context manager.
 
     Inside the block, :meth:`skip` the input lines that are done, :meth:`append` output for the
     others, :meth:`finish`, and :meth:`forget` once all files of the run are finished.
 
     Args:
         path: the output.
-        settings: all settings that the output depends on, as JSON; compared with the notes.
+        settings: all settings that the output depends on, as values that JSON can hold; compared
+            with those in the notes, see this module's docstring.
 
     Raises:
         ValueError: the partial file belongs to a run with other settings or to a running process.
@@ -96,7 +99,8 @@ class ResumableOutput:
 
     Attributes:
         lines, bytes: input lines and output bytes that are done.
-        finished: whether the output is complete, so that only its input is left to compare.
+        finished: whether the output is complete. If an earlier run has completed it, this run only
+            has to compare the input, by :meth:`skip`.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
@@ -136,7 +140,7 @@ class ResumableOutput:
         known = self._read_notes()
         if known is None and self.partial.exists():
             raise ValueError(
-                f"{self.partial} exists, but --resume did not write it: remove it or give"
+                f"{self.partial} exists, but --resume did not write it: remove this file or give"
                 " another output"
             )
         if known is not None:
@@ -161,7 +165,10 @@ class ResumableOutput:
         )
         # Before it was locked, another process may have finished it and renamed it.
         if not lock(self._descriptor) or not is_at(self._descriptor, self.partial):
-            raise ValueError(f"{self.partial}: another process is writing it")
+            raise ValueError(
+                f"{self.partial}: another process is writing it; wait for its end, or give another"
+                " output"
+            )
         known = self._read_notes() or _NOTHING
         if not self._is_whole(self.partial, known):
             logger.warning("%s is damaged: starting anew", self.partial)
@@ -215,7 +222,7 @@ class ResumableOutput:
         return True
 
     def skip(self, source: Iterator[bytes]) -> None:
-        """Reads from the input, without further use, the lines whose output is done already.
+        """Reads and discards the lines of the input ``source`` whose output is done already.
 
         Raises:
             ValueError: the lines differ from those of the interrupted run.

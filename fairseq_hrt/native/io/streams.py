@@ -25,7 +25,7 @@ _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 
 
 def descriptor_of(path: Union[str, Path]) -> Optional[int]:
-    """The number of this process's file descriptor that a path stands for: ``/dev/fd/N``,
+    """The number of this process's file descriptor that a path names: ``/dev/fd/N``,
     ``/dev/stdout`` or a link to one of these; None for other paths."""
     name = os.fspath(path)
     for _ in range(40):
@@ -76,7 +76,7 @@ class _Prefixed(io.RawIOBase):
 
 
 def standard_input() -> BinaryIO:
-    """The standard input as bytes; ValueError if it is closed."""
+    """The standard input as a binary stream; raises ValueError if it is closed."""
     if sys.stdin is None or sys.stdin.closed:
         raise ValueError("the standard input is closed: give a file, or < /dev/null for none")
     return cast(BinaryIO, getattr(sys.stdin, "buffer", sys.stdin))
@@ -126,7 +126,7 @@ def raw_lines(source: BinaryIO, name: str, longest: int = -1) -> Iterator[bytes]
 
 def _standard_output() -> BinaryIO:
     if sys.stdout is None or sys.stdout.closed:
-        raise ValueError("the standard output is closed: give a file")
+        raise ValueError("the standard output is closed: give a file to write to")
     sys.stdout.flush()
     try:
         descriptor = sys.stdout.fileno()

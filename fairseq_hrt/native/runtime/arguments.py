@@ -41,7 +41,7 @@ def _target_words(name: str, words: Any, vocabulary: int) -> np.ndarray:
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise ValueError(
             f"the shortlist's {name} are {found.dtype} of the shape {list(found.shape)}, not a list"
-            " of token ids"
+            " of token ids; make the shortlist again"
         )
     wrong = found[(found < 0) | (found >= vocabulary)]
     if wrong.size:
@@ -65,7 +65,7 @@ def shortlist_arrays(
     if offsets.shape != (header.source_vocabulary + 1,):
         raise ValueError(
             f"the shortlist is made for {offsets.size - 1} source words, the model has"
-            f" {header.source_vocabulary}; make it again"
+            f" {header.source_vocabulary}; make it again with this model's dictionaries"
         )
     candidates, always = (
         _target_words(name, getattr(shortlist, name), header.target_vocabulary)

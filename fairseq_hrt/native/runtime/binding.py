@@ -175,8 +175,8 @@ def kernel() -> C.CDLL:
             function = getattr(library, name)
         except AttributeError:
             raise ValueError(
-                f"the kernel of the runtime has no {name}: it belongs to another release; install"
-                " fairseq_hrt again"
+                f"the kernel of the runtime has no function {name}: it belongs to another release;"
+                " install fairseq_hrt again"
             ) from None
         function.restype, function.argtypes = result, arguments
     if library.fh_interface() != INTERFACE:

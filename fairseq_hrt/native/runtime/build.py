@@ -83,7 +83,7 @@ class Target(NamedTuple):
         machine: the processor family, a value of FAMILIES.
         system: the operating system, a value of :data:`sys.platform`.
         release: for macOS, (major, minor) of the oldest release that can load the library.
-        compiler: the compiler's own kind, "gcc", "clang" or '' (unknown).
+        compiler: which compiler it is, "gcc", "clang" or '' (unknown).
     """
 
     machine: str
@@ -116,7 +116,7 @@ class Built(NamedTuple):
 
 
 class CompilationError(Exception):
-    """The kernel cannot be compiled or linked; the message holds the compiler's."""
+    """The kernel cannot be compiled or linked; the message contains the compiler's output."""
 
 
 def sources(kernel: Path = KERNEL) -> List[Path]:
@@ -125,8 +125,8 @@ def sources(kernel: Path = KERNEL) -> List[Path]:
 
 
 def fingerprint(kernel: Path = KERNEL) -> str:
-    """16 hexadecimal digits of the names and contents of all sources; '' without sources (an
-    installed wheel)."""
+    """The first 16 hexadecimal digits of a hash of the names and contents of all sources in the
+    folder ``kernel``; '' if it has none (an installed wheel)."""
     found = sources(kernel)
     digest = hashlib.sha256()
     for path in found:
@@ -153,8 +153,8 @@ def compiler() -> Optional[List[str]]:
 
 
 def instruction_sets(machine: str) -> List[str]:
-    """The instruction sets of a processor family, best first. ``machine`` is a value of FAMILIES or
-    of :func:`platform.machine`."""
+    """The instruction sets beside the portable code that the kernel supports for a processor
+    family, best first. ``machine`` is a value of FAMILIES or of :func:`platform.machine`."""
     machine = machine.lower()
     if machine in ("x86_64", "amd64"):
         return ["amx_int8", "avx512_vnni", "avx_vnni", "avx2"]
@@ -162,8 +162,8 @@ def instruction_sets(machine: str) -> List[str]:
 
 
 def lacking_here(command: List[str]) -> List[str]:
-    """The instruction sets that this processor lacks, of those of its family. Empty if the compiler
-    ``command`` cannot tell, or compiles for another machine."""
+    """Those of its family's :func:`instruction_sets` that this processor lacks, as the compiler
+    ``command`` reports. Empty if the compiler cannot tell, or compiles for another machine."""
     machine, here = target(command), platform.machine().lower()
     # Windows and macOS have names of their own.
     here = {"amd64": "x86_64", "arm64": "aarch64"}.get(here, here)
@@ -209,8 +209,8 @@ def _macros(command: List[str]) -> str:
 
 
 def target(command: List[str]) -> Target:
-    """The machine that a compiler compiles for, as its macros tell; where they do not, this
-    machine."""
+    """The machine that the compiler ``command`` compiles for, read from the macros that it
+    predefines; what they do not tell is taken from this machine."""
     # "#define NAME VALUE"
     lines = [line.split() for line in _macros(command).splitlines()]
     macros = {words[1]: words[-1] for words in lines if len(words) > 1}
@@ -255,8 +255,8 @@ def compile_library(
         objects: folder for object files; a hash of all inputs in their names keeps them up to date.
         extra: flags for every file and the linker, e.g. sanitizers.
         command: the compiler; by default :func:`compiler`.
-        only_here: leave out the instruction sets that this processor lacks. Each takes a compiler
-            ten seconds.
+        only_here: leave out the instruction sets that this processor lacks, since compiling for
+            each takes ten seconds.
 
     Raises:
         CompilationError: there is no compiler, or it fails.
@@ -343,10 +343,10 @@ def build(
     objects: Path = OBJECTS,
     only_here: bool = False,
 ) -> Built:
-    """Builds the library and a report for ``fairseq-hrt doctor`` into ``folder``. Raises no error:
-    if there is no library, :attr:`Built.reason` tells why.
+    """Builds the library and a report for ``fairseq-hrt doctor`` into ``folder``. If this fails, no
+    error is raised: :attr:`Built.library` is None, and :attr:`Built.reason` tells why.
 
-    A failed build removes an older library. For the arguments see :func:`compile_library`.
+    A failed build removes an older library. For the other arguments see :func:`compile_library`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     command = compiler()

@@ -8,7 +8,8 @@ from . import binding
 
 
 class Cancelled(Exception):
-    """A call ended because ``cancelled`` returned True."""
+    """A call of the engine was ended because its argument ``cancelled``, a function, returned
+    True."""
 
 
 @dataclass
@@ -25,13 +26,13 @@ class _State:
 
 
 class Caller:
-    """Answers the kernel, which asks some 20 times a second whether a call is to continue. Made
-    once per engine, since making one takes microseconds.
+    """Answers the kernel, which asks some 20 times a second whether a call is to continue. An
+    engine makes one Caller for many calls, since making one takes microseconds.
 
     Attributes:
-        state: the state of the current call. Once an exception was raised, every call that asks is
-            ended, so the engine needs a new Caller.
-        ask: the callback for the kernel.
+        state: the state of the current call. Once an exception was raised, the kernel is always
+            told to end the call, so the engine needs a new Caller for the next one.
+        ask: the function that the kernel calls.
     """
 
     def __init__(self) -> None:

@@ -155,8 +155,8 @@ class Engine:
         self._lock, self._caller, self._engine = threading.Lock(), Caller(), C.c_void_p()
 
     def _started(self) -> C.c_void_p:
-        """Returns the kernel's buffers and threads, which are made on first use. The caller holds
-        the lock.
+        """Returns the kernel's handle of its buffers and threads, which are made on first use. The
+        caller must hold ``self._lock``.
 
         Raises:
             ValueError: the engine is closed.
@@ -193,7 +193,8 @@ class Engine:
 
         Raises:
             UnsupportedOption: the model cannot take first words; or as :func:`plan_search`.
-            ValueError: a source or first words do not fit the model; or as :func:`plan_search`.
+            ValueError: a source is empty or too long for the model, or an id is not in the model's
+                dictionaries; or as :func:`plan_search`.
             NumericalError: a probability is NaN.
             MemoryError: buffers could not grow.
             Cancelled: ``cancelled`` returned True.
@@ -236,7 +237,8 @@ class Engine:
         Args:
             sources: dictionary ids ending in ``</s>``.
             targets: any number of translations of each source, dictionary ids, ``</s>`` last.
-            lenpen: ``score`` is the sum of the log-probabilities / length ** lenpen.
+            lenpen: the ``score`` of a hypothesis is the sum of its tokens' log-probabilities
+                / number of its tokens ** lenpen.
             batch_size: sentences computed together.
             cancelled: see :meth:`decode`.
 
@@ -347,7 +349,7 @@ class Engine:
     @staticmethod
     def _alive(handle: C.c_void_p) -> C.c_void_p:
         if not handle:
-            raise ValueError("the engine is closed")
+            raise ValueError("the engine is closed: open another one with Engine.open")
         return handle
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "check_tensors", "expected_tensors", "read_header", "read_model", "write_model",
 ]  # fmt: skip
 
+_REMEDY = "convert the model again"
 # Key of the JSON in the file's metadata.
 KEY = "fairseq_hrt.native.runtime"
 
@@ -38,8 +39,8 @@ DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowErr
 
 
 def expected_tensors(header: Header) -> Shapes:
-    """The tensors that the model of a header has, without scales: {name: (kind, shape)}. The kind
-    is ``matrix`` (int8 or float32) or ``float32``."""
+    """The tensors that a model with this header has, without their scales: {name: (kind, shape)}.
+    The kind is ``matrix`` (int8 or float32) or ``float32``."""
     found: Shapes = {}
     _side_tensors(found, header, "encoder")
     _side_tensors(found, header, "decoder")
@@ -105,7 +106,8 @@ def check_tensors(header: Header, tensors: Mapping[str, np.ndarray]) -> None:
         tensor = _one(tensors, unread, name)
         if tensor.shape != shape:
             raise ModelFileError(
-                f"its tensor {name} has the shape {list(tensor.shape)}, not {list(shape)}"
+                f"the tensor {name} has the shape {list(tensor.shape)}, not {list(shape)};"
+                f" {_REMEDY}"
             )
         if kind == "matrix" and tensor.dtype == np.int8:
             _check_integers(tensor, name)
@@ -114,39 +116,45 @@ def check_tensors(header: Header, tensors: Mapping[str, np.ndarray]) -> None:
                 _check_rest(_one(tensors, unread, f"{name}.rest"), name, shape)
         elif tensor.dtype != np.float32:
             raise ModelFileError(
-                f"its tensor {name} is {tensor.dtype}, not float32"
+                f"the tensor {name} is {tensor.dtype}, not float32"
                 + (" or int8" if kind == "matrix" else "")
+                + f"; {_REMEDY}"
             )
         elif not _finite(tensor):
-            raise ModelFileError(f"its tensor {name} holds a number that is not finite")
+            raise ModelFileError(
+                f"the tensor {name} holds a number that is not finite (NaN or infinity); {_REMEDY}"
+            )
     if unread:
         raise ModelFileError(
-            f"its tensor {sorted(unread)[0]!r:.100} belongs to no part of the model"
+            f"the tensor {sorted(unread)[0]!r:.100} belongs to no part of the model; {_REMEDY}"
         )
 
 
 def _check_rest(rest: np.ndarray, name: str, shape: Tuple[int, ...]) -> None:
     if rest.dtype != np.int8 or rest.shape != shape:
         raise ModelFileError(
-            f"its tensor {name}.rest is {rest.dtype} {list(rest.shape)}, not int8 {list(shape)}"
+            f"the tensor {name}.rest is {rest.dtype} {list(rest.shape)}, not int8 {list(shape)};"
+            f" {_REMEDY}"
         )
     _check_integers(rest, f"{name}.rest")
 
 
 def _check_integers(tensor: np.ndarray, name: str) -> None:
     if tensor.size and tensor.min() == -128:
-        raise ModelFileError(f"its tensor {name} holds -128; int8 weights lie between -127 and 127")
+        raise ModelFileError(
+            f"the tensor {name} holds -128; int8 weights lie between -127 and 127; {_REMEDY}"
+        )
 
 
 def _check_scale(scale: np.ndarray, name: str, shape: Tuple[int, ...]) -> None:
     if scale.dtype != np.float32 or scale.shape != shape[:1]:
         raise ModelFileError(
-            f"its tensor {name}.scale is {scale.dtype} {list(scale.shape)}, not float32"
-            f" {[shape[0]]}"
+            f"the tensor {name}.scale is {scale.dtype} {list(scale.shape)}, not float32"
+            f" {[shape[0]]}; {_REMEDY}"
         )
     if not np.isfinite(scale).all() or (scale < 0).any():
         raise ModelFileError(
-            f"its tensor {name}.scale holds a number that is not finite, or negative"
+            f"the tensor {name}.scale holds a number that is negative or not finite; {_REMEDY}"
         )
 
 
@@ -158,7 +166,7 @@ def _finite(tensor: np.ndarray) -> bool:
 
 def _one(tensors: Mapping[str, np.ndarray], unread: set, name: str) -> np.ndarray:
     if name not in tensors:
-        raise ModelFileError(f"it has no tensor {name}")
+        raise ModelFileError(f"the tensor {name} is missing; {_REMEDY}")
     unread.discard(name)
     return tensors[name]
 
@@ -202,7 +210,7 @@ def read_model(path: Path) -> Tuple[Header, Dict[str, np.ndarray]]:
     ever run.
 
     Raises:
-        ModelFileError: the file is missing, broken, or not a model of the runtime.
+        ModelFileError: the file is missing, damaged, or not a model of the native engine.
     """
     return _read(Path(path), True)
 
@@ -215,7 +223,10 @@ def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
             f"{path}: the package safetensors is missing ({error}); fix: pip install safetensors"
         ) from None
     if not path.is_file():
-        raise ModelFileError(f"{path}: no such file; give a model file of the runtime")
+        raise ModelFileError(
+            f"{path}: no such file; give a model file of the runtime (a bundle's"
+            " runtime.safetensors)"
+        )
     try:
         with safe_open(str(path), framework="np") as file:
             text: Optional[str] = (file.metadata() or {}).get(KEY)
@@ -233,7 +244,8 @@ def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
             strange = set(names) - known if whole else ()
             if strange:
                 raise ModelFileError(
-                    f"its tensor {sorted(strange)[0]!r:.100} belongs to no part of the model"
+                    f"the tensor {sorted(strange)[0]!r:.100} belongs to no part of the model;"
+                    f" {_REMEDY}"
                 )
             tensors = {name: file.get_tensor(name) for name in names}
         if whole:

@@ -40,7 +40,7 @@ class Header(FamilyFields):
                 f"its header is not JSON ({error}); convert the model again"
             ) from None
         if not isinstance(values, dict):
-            raise ModelFileError("its header is not a JSON object")
+            raise ModelFileError("its header is not a JSON object; convert the model again")
         version = values.pop("format", None)
         if version != FORMAT or isinstance(version, bool):
             raise ModelFileError(
@@ -66,7 +66,7 @@ class Header(FamilyFields):
         """Checks the values of all fields.
 
         Raises:
-            ModelFileError: a value that no model has; the message names the field.
+            ModelFileError: a field has a value that no model has; the message names the field.
         """
         self.demand(self.family in MODEL_FAMILIES, "family")
         self.check_common()
@@ -101,4 +101,7 @@ def _typed(name: str, kind: object, value: object) -> Any:
         and all(isinstance(item, int) and not isinstance(item, bool) for item in value)
     ):
         return tuple(value)
-    raise ModelFileError(f"the field {name!r} of its header holds {value!r:.80}")
+    raise ModelFileError(
+        f"the field {name!r} of its header holds {value!r:.80}, which has the wrong type; convert"
+        " the model again"
+    )

@@ -48,7 +48,7 @@ def model_tensors(
         header: the model's header.
         parameters: the model's parameters by fairseq's names.
         made: tensors of the file that are not parameters of a plain Transformer, by their names in
-            the file: position tables, and those of a family.
+            the file: position tables, and the additional tensors of the model's family.
         steps: for parameters that were stored as 8-bit integers, the value that the integer 1
             stands for. These integers are kept, since rounding row by row would round twice.
 
@@ -133,8 +133,12 @@ def quantise_rows(
 
 
 def rest_of_rows(weights: np.ndarray, integers: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The rounding errors of :func:`quantise_rows`, int8 ``[N, K]`` in units of scale / 254; the
-    arguments are its argument and its results."""
+    """The rounding errors of :func:`quantise_rows`, int8 ``[N, K]``, in units of scale / 254.
+
+    Args:
+        weights: the matrix that was rounded.
+        integers, scale: the results of :func:`quantise_rows` for this matrix.
+    """
     divisor = np.where(scale > 0, scale, np.float32(1)).astype(np.float64)
     left = weights / divisor[:, None] - integers
     return np.where(scale[:, None] > 0, np.clip(np.rint(254 * left), -127, 127), 0).astype(np.int8)

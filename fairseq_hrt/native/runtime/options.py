@@ -21,13 +21,14 @@ from .format import Header
 
 
 def writes_in_order(header: Header) -> bool:
-    """Whether the model can write one word after the other."""
+    """Whether the model can write one word after the other, if options permit (hrt: in chunks of
+    1)."""
     return BY_NAME[header.family].writes_in_order(header)
 
 
 def takes_first_words(header: Header, options: DecodingOptions) -> bool:
-    """Whether translations can begin with given words, because the model writes from left to right
-    with these options."""
+    """Whether translations can be made to begin with given words: whether the model writes from
+    left to right with these options."""
     return BY_NAME[header.family].takes_first_words(header, options)
 
 
@@ -65,7 +66,8 @@ def plan_search(
         header: the model's header.
         options: the decoding options.
         given: names of the options that the user gives now; these are refused if they have no
-            effect. Others, such as a bundle's, then get their defaults. None: all are given.
+            effect. Other options without effect, such as a bundle's, get their defaults. None: all
+            options count as given.
 
     Raises:
         UnsupportedOption: the native engine does not support an option; the message names it.
@@ -135,7 +137,8 @@ def _check_first_words(header: Header, options: DecodingOptions) -> None:
         if value and not takes_first_words(header, options):
             raise UnsupportedOption(
                 f"{flag(name)} {value}: first words can be given to models that write from left to"
-                " right (hrt with --hrt-decode-chunk 1, bidirectional with one direction)"
+                " right (hrt with --hrt-decode-chunk 1, bidirectional with one direction); leave"
+                f" {flag(name)} out"
             )
 
 
@@ -145,7 +148,7 @@ def _check_results(header: Header, options: DecodingOptions) -> None:
     if options.alignments and not writes_in_order(header):
         raise ValueError(
             f"alignments, which --replace-unk needs: the words of a {family.model} are not aligned"
-            " with the source; leave it out, and give --unkpen inf to forbid <unk>"
+            " with the source; leave --replace-unk out, and give --unkpen inf to forbid <unk>"
         )
     if options.print_alignment is not None and not writes_in_order(header):
         raise ValueError(

@@ -82,7 +82,7 @@ def test_a_table_of_our_own(words, tmp_path):
         (b"X y 0.5\n", "none of the dictionaries' words"),
         (b"x\tY\n", "none of the dictionaries' words"), (b"\xff\xfe\n", "not UTF-8 text"),
         # The mark of Marian's binary ones.
-        (0xF11A48D5013417F5.to_bytes(8, "little"), "numbers the words of Marian's vocabulary"),
+        (0xF11A48D5013417F5.to_bytes(8, "little"), "A binary shortlist of Marian can only be read"),
         (b"\x1f\x8bnonsense", "damaged gzip data"),
     ],
 )  # fmt: skip

@@ -122,5 +122,5 @@ def test_what_is_no_model_of_the_runtime(files, tmp_path):
         metadata={KEY: header.to_json()},
     )
     assert read_header(path) == header, "of which no tensor is read"
-    with pytest.raises(ModelFileError, match="its tensor 'more' belongs to no part"):
+    with pytest.raises(ModelFileError, match="the tensor 'more' belongs to no part"):
         read_model(path)
