@@ -86,7 +86,7 @@ def comet_scores(
     by_number = {Path(name).name: score for name, score in found.items()}
     if set(by_number) != {Path(file).name for file in files}:
         raise ValueError(
-            f"--comet-program {program} printed scores of {sorted(found)} instead of those of"
+            f"--comet-program {program} printed the scores of {sorted(found)} instead of"
             f" {len(files)} systems; give the comet-score of unbabel-comet"
         )
     return {name: by_number[Path(file).name] for name, file in zip(translations, files)}

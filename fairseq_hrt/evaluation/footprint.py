@@ -42,7 +42,7 @@ def measure_footprint(
 
     Args:
         spec: the system's specification; it should name a converted model rather than a checkpoint,
-            whose conversion would be counted.
+            whose conversion would count as loading.
         data: the arguments that choose the data, see :func:`.systems.generate_arguments`.
         batches: the sentence ids of each batch.
         threads: number of PyTorch's threads.

@@ -22,8 +22,8 @@ def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float 
         document: the graph as plain data, with the entries ``vertices``, ``links`` and
             ``translation`` (``describe_graphs`` of the generator).
         paths: files to write, in the formats that their suffixes name.
-        least: vertices and links of less probability are left out, unless they are on the chosen
-            path.
+        least: vertices and links with a lower probability are left out, unless they are on the
+            chosen path.
     """
     shown: List[Dict[str, Any]] = [
         v for v in document["vertices"] if v["chosen"] or v["passing"] >= least

@@ -35,9 +35,9 @@ def draw(comparison: Comparison, batch_size: int, paths: Sequence[Path]) -> None
     """Draws a point for each system: BLEU (ROUGE-L where it was computed) against source words per
     second at ``batch_size``.
 
-    Systems with the same task have the same colour. The grey line is the Pareto frontier: no other
-    system is both faster and better than one on it. The scale at the top is the speed relative to
-    the first reference system.
+    Systems with the same task have the same colour. The grey line, the Pareto frontier, joins
+    the systems that no other system beats in both speed and quality. The scale at the top is the
+    speed relative to the first reference system, if there is one.
 
     Args:
         comparison: the results.

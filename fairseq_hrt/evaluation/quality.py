@@ -130,8 +130,8 @@ def valid_share(hypotheses: Sequence[str], valid: Sequence[Set[str]]) -> float:
 
 
 def read_lines(path: Path) -> List[str]:
-    """The lines of a text file, plain or gzip. Only a line feed ends a line, as for the tools that
-    made the data.
+    """The lines of a text file, plain or gzip, without line ends. Only a line feed ends a line, as
+    for the tools that made the data.
 
     Raises:
         ValueError: a line is not UTF-8, or the gzip data are damaged; the message names the file.

@@ -102,8 +102,8 @@ def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
 def _passes_of_steps(
     tokens: Sequence[str], fixed: Sequence[int], scores: Sequence[float]
 ) -> List[List[Cell]]:
-    """The passes (:attr:`Trace.passes`) of a decoder that never changes a word it has written.
-    ``fixed`` is the pass (1 = first) that wrote each token, ``scores`` its log-probability."""
+    """The passes (:attr:`Trace.passes`) of a decoder that never changes a word it has written. For
+    each token, ``fixed`` has the pass (1 = first) that wrote it, ``scores`` its log-probability."""
     probabilities = torch.tensor(scores).exp().clamp(max=1).tolist()
     rows = []
     for step in range(1, max(fixed) + 1):
@@ -147,8 +147,8 @@ _COLOURS = {OPEN: "90", WRONG: "31", RIGHT: "33", FIXED: "32", SETTLED: "90"}
 
 
 def to_text(found: Trace, *, colour: bool) -> str:
-    """The trace for a terminal: a line for each pass, with a mark or a colour for the state of each
-    word."""
+    """The trace for a terminal: a line for each pass, with a mark, and if ``colour`` is True also a
+    colour, for the state of each word."""
     name, source = printable(found.name), printable(found.source)
     lines = [
         f"{name}: {len(found.tokens)} tokens in {len(found.passes)} passes",
@@ -170,7 +170,7 @@ def to_text(found: Trace, *, colour: bool) -> str:
 
 
 def legend(*, colour: bool) -> str:
-    """A line that explains the marks of :func:`to_text`."""
+    """A line that explains the marks and colours of :func:`to_text`."""
     parts = []
     for state, name in enumerate(STATES):
         mark = f"\x1b[{_COLOURS[state]}m{_MARKS[state]}\x1b[0m" if colour else _MARKS[state]

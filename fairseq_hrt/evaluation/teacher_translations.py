@@ -32,8 +32,8 @@ class Plan:
         block: sentences per block; the last block may have fewer.
         max_tokens: most source tokens of a batch, padding included.
         shards, shard: this process takes the blocks with number % shards == shard.
-        settings: everything else that the translations depend on; one folder holds blocks of the
-            same settings only.
+        settings: what else the translations depend on, as plain data by name (teacher, task,
+            decoding options, …); all blocks in a folder have the same settings.
     """
 
     sentences: int
@@ -75,7 +75,8 @@ def check_settings(folder: Path, plan: Plan) -> None:
     the same, so that no translations of different settings are mixed.
 
     Raises:
-        ValueError: the folder holds translations with other settings; the message names them.
+        ValueError: the folder holds translations with other settings (the message names them), or
+            its ``settings.json`` is damaged.
     """
     path = folder / "settings.json"
     mine = {
@@ -109,7 +110,8 @@ def translate_blocks(
 
     Args:
         folder: the folder of the results.
-        decode: translates a batch.
+        decode: translates the sentences with the given numbers; returns for each a list of
+            hypotheses, as subwords joined by spaces.
         progress: called with the number of sentences after each batch, and for each block that has
             a file already.
     """

@@ -90,7 +90,7 @@ def tune(
 
     Args:
         spec: the system, without the tuned options.
-        data: the arguments that choose the data, see :func:`.systems.load_system`.
+        data: the arguments that choose the data, see :func:`.systems.generate_arguments`.
         grid: the settings, see :func:`parse_grid`.
         references: detokenised references; None: the targets of the data, detokenised.
         detokenize: turns tokenised words into text.
@@ -218,8 +218,9 @@ def _identity(
     references: Optional[Sequence[str]],
     detokenize: Detokenizer,
 ) -> Dict[str, object]:
-    """Everything besides the options that the scores depend on, as plain data; files are
-    represented by hashes of their contents."""
+    """What the scores depend on besides the decoding options, as plain data: models, sentences and
+    dictionaries (each as a hash of its files' contents), references, detokeniser, task, engine and
+    version."""
     folder, subset = Path(data[0].split(os.pathsep)[0]), data[list(data).index("--gen-subset") + 1]
     files = (
         sorted([*folder.glob(f"{subset}.*"), *folder.glob("dict.*.txt")]) if folder.is_dir() else []

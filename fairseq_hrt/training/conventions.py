@@ -76,7 +76,7 @@ class Conventions(NamedTuple):
         """The conventions that are stored in a tensor made by :meth:`note`.
 
         Raises:
-            ValueError: the tensor is not one of these.
+            ValueError: the tensor was not made by :meth:`note`.
         """
         values = note.tolist() if note.dtype == torch.long and note.shape == (4,) else [-1]
         if not (0 <= values[0] < len(ACTIVATIONS) and min(values) >= 0):

@@ -111,7 +111,7 @@ class ConfiguredTransformer(TransformerModelBase):
 
 
 def refuse_extras(cfg: Any, architecture: str) -> None:
-    """Raises ValueError if ``cfg`` has options of fairseq's decoder that the families' decoders do
+    """Raises ValueError if ``cfg`` sets options of fairseq's decoder that the families' decoders do
     not support; ``architecture`` names the model in the message."""
     if (
         cfg.adaptive_softmax_cutoff is not None

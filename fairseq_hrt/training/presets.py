@@ -45,8 +45,9 @@ def preset(
 
 
 def register_presets(model: str, presets: Dict[str, Dict[str, Any]]) -> None:
-    """Registers an architecture ``<model>_<name>`` for each preset, and ``<model>`` itself with the
-    values of ``wmt_en_de``. Options on the command line or in YAML take precedence."""
+    """Registers an architecture ``<model>_<name>`` for each of ``presets``, which have arguments of
+    :func:`preset` by name, and ``<model>`` itself with the values of ``wmt_en_de``. Options on the
+    command line or in YAML take precedence."""
     for name, sizes in {"": presets["wmt_en_de"], **presets}.items():
         architecture = f"{model}_{name}" if name else model
         register_model_architecture(model, architecture)(_filler(model, preset(**sizes)))

@@ -27,7 +27,8 @@ class SystemSpec:
 
     Attributes:
         name: the name in tables.
-        path: the checkpoint file; several, joined by ``:``, are an ensemble.
+        path: the checkpoint file; several, joined by ``:``, are an ensemble. With ``native`` also a
+            bundle or a model file of the engine, with ``ctranslate2`` also an exported folder.
         task: the name of a registered task; None: the task that the checkpoint was trained with.
         options: further options of ``fairseq-generate`` without dashes, e.g. ``{"beam": "1"}``. The
             value ``"true"`` stands for a switch without a value, ``"false"`` leaves the option out.
@@ -141,7 +142,7 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
 
 
 def scoring(spec: SystemSpec) -> SystemSpec:
-    """A copy of the specification, of a system that scores the reference translations
+    """The specification of the same system, which however scores the reference translations
     (``--score-reference``) instead of translating."""
     # Options of a search were not given for this, and are set aside.
     given = frozenset(spec.options)

@@ -52,7 +52,10 @@ def test_scores_go_to_their_systems(tmp_path):
 @pytest.mark.parametrize(
     "body, message",
     [
-        ('print("downloading"); sys.exit("no network")', "exit status 1: no network"),
+        (
+            'print("downloading"); sys.exit("no network")',
+            "exit status 1; the last line of its output: no network",
+        ),
         ('print("hello")', "instead of 2 systems"),
         ('print(f"{files[0]}\\tscore: 0.5")', "instead of 2 systems"),
     ],

@@ -143,7 +143,7 @@ def test_damaged_blocks_are_named(tmp_path):
         "[" * 100_000,
     ):
         block_path(tmp_path, 4).write_text(f"{line}\n" * 10)
-        with pytest.raises(ValueError, match=r"000004.json is damaged: .*remove it"):
+        with pytest.raises(ValueError, match=r"000004.json is damaged: .*remove the file"):
             merged(tmp_path, plan)
 
 
