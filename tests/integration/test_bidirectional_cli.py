@@ -224,7 +224,7 @@ def test_a_foreign_checkpoint(command, toy_data, teacher):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (["--bidirectional-directions", "3"], "3 directions"),
+        (["--bidirectional-directions", "3"], "--bidirectional-directions 3: give 1"),
         (["--arch", "transformer"], "not a bidirectional_transformer"),
         (["--left-pad-target"], "--left-pad-target"),
     ],

@@ -183,7 +183,7 @@ def test_other_numbers_of_directions_are_refused(family):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(directions=3), "3 directions"),
+        (dict(directions=3), "--bidirectional-directions 3: give 1"),
         (dict(tokens_per_step=0), "--bidirectional-tokens-per-step 0"),
         (
             dict(directions=2, decoder_learned_pos=True),
