@@ -144,8 +144,8 @@ def read_lines(path: Path) -> List[str]:
                 found.append(line.decode("utf-8").rstrip("\r\n"))
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path}, line {len(found) + 1} is not UTF-8 ({error}): convert the file first, e.g. with"
-            " iconv -t UTF-8"
+            f"{path}, line {len(found) + 1} is not UTF-8 ({error}): convert the file first, e.g."
+            " with iconv -t UTF-8"
         ) from None
     return found
 
@@ -163,10 +163,11 @@ def read_valid_translations(path: Path) -> List[Set[str]]:
             row: Dict[str, Any] = json.loads(line)
             result.append({translation.strip() for translation in row["translations"]})
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(
-                f'{path}, line {number} is not a JSON object {{"source": ..., "translations": [...]}};'
-                " write one for each sentence"
-            ) from error
+            message = (
+                f"{path}, line {number}: give a JSON object for each sentence,"
+                ' {"source": ..., "translations": [...]}'
+            )
+            raise ValueError(message) from error
     return result
 
 
