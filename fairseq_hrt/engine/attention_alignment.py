@@ -19,16 +19,18 @@ def align(
     *,
     start: Optional[int] = None,
 ) -> None:
-    """Sets the ``alignment`` of hypotheses: for each token the source word with the highest
-    attention weight in the last layer, averaged over the heads.
+    """Sets the ``alignment`` of hypotheses: for each token the index (0 = first) of the source word
+    with the highest attention weight in the last decoder layer, averaged over heads and models.
 
-    The finished translations, which any search may have found, are fed to left-to-right models
-    again: in one causal pass the best of each sentence, in another one the second best, and so on.
+    The models decode from left to right. They read the finished translations, whichever search
+    found them, again: in one causal pass the best of each sentence, in another one the second best,
+    and so on.
 
     Args:
-        net_input: the batch. The source's ``</s>`` is aligned only if a source has no other token.
-        hypotheses: those of each sentence, changed in place.
-        start: the start symbol; None: ``</s>``.
+        net_input: the batch. A token is aligned with ``</s>`` only if its source has no other word.
+        hypotheses: for each sentence its hypotheses, changed in place.
+        dictionary: the target dictionary.
+        start: id of the start symbol; None: ``</s>``.
     """
     source, first = net_input["src_tokens"], dictionary.eos() if start is None else start
     pad, eos = dictionary.pad(), dictionary.eos()

@@ -28,11 +28,11 @@ class SearchPlan:
         start: id of the start symbol, fed at position 0.
         stride: distance between the positions of neighbouring tokens.
         constraints: rules for each next token.
-        beam: N; 1 is greedy search.
+        beam: N, the hypotheses kept for each sentence; 1 is greedy search.
         lenpen: hypotheses are ranked by log-probability / length ** lenpen.
         normalize: False ranks by the plain log-probability.
         temperature: divides the logits.
-        stage: the name under which steps are announced.
+        stage: the name by which hooks are told of the steps (:class:`DecodingStep`).
     """
 
     start: int
@@ -57,10 +57,14 @@ def search(
     *,
     hooks: Sequence[StepHook] = (),
 ) -> List[List[Hypothesis]]:
-    """The best hypotheses of each sentence, best first, at most ``plan.beam`` of them.
+    """Decodes a batch: at most ``plan.beam`` hypotheses of each sentence, best first.
+
+    Args:
+        memories: the encoded batch, one memory per model.
+        hooks: called after each step.
 
     Raises:
-        NumericalError: a probability is NaN.
+        NumericalError: a probability is NaN, or those of all translations of a sentence are 0.
     """
     # Hypotheses hold lists: a tensor made in inference mode could not be changed in place later.
     with torch.inference_mode():
@@ -69,8 +73,8 @@ def search(
 
 
 def _positions(plan: SearchPlan, device: torch.device) -> Tensor:
-    """Positions of all inputs, LongTensor: that of the start symbol first, then those of the
-    tokens."""
+    """Positions of all inputs that a search may feed to the decoder, LongTensor: that of the start
+    symbol, then those of the tokens."""
     return torch.arange(plan.constraints.longest_limit + 2, device=device) * plan.stride
 
 
@@ -120,13 +124,13 @@ def _greedy(
 def leave_out_finished(
     states: List[DecoderState], rows: List[int], open_rows: Set[int], current: Tensor
 ) -> Tuple[List[int], Tensor]:
-    """Drops finished rows once they are a quarter of all; with fewer, the move costs more than it
-    saves.
+    """Drops the rows of finished sentences once these are a quarter of all rows; with fewer, moving
+    the other rows costs more than it saves.
 
     Args:
-        states: one per model, with one row per sentence; reordered in place.
+        states: one per model, with one row per sentence; changed in place.
         rows: the sentence that each row decodes.
-        open_rows: the sentences that are not finished.
+        open_rows: the sentences that are not finished; if there are none, nothing is dropped.
         current: LongTensor ``[R, z]``, the tokens chosen last.
 
     Returns:
@@ -151,7 +155,7 @@ def _token_history(
 
 
 def hypothesis_of(plan: SearchPlan, tokens: List[int], log_probs: List[float]) -> Hypothesis:
-    """The hypothesis of these tokens, ``</s>`` included."""
+    """The hypothesis of ``tokens``, ``</s>`` included, with their log-probabilities."""
     length = len(tokens)
     return Hypothesis(
         tokens=tokens,
@@ -195,9 +199,9 @@ class _BeamTable:
 
         Args:
             rows: LongTensor ``[R']``, the row that each successor extends.
-            tokens: LongTensor ``[R']``, the token that it adds.
-            scores: ``[B', N]``, its sum of log-probabilities.
-            kept: indices of the B' sentences that continue, among the present ones.
+            tokens: LongTensor ``[R']``, the token that each successor adds.
+            scores: ``[B', N]``, each successor's sum of log-probabilities.
+            kept: indices, among the present sentences, of the B' that continue.
 
         Returns:
             ``kept`` as a LongTensor; None when all sentences continue.
@@ -240,13 +244,14 @@ def traced(
     row: int,
     total: float,
 ) -> Hypothesis:
-    """The hypothesis that ends with ``</s>`` in ``step``; its tokens are read backwards.
+    """The hypothesis that ends with ``</s>`` in step ``step`` (0 = first); its tokens are looked up
+    from the last to the first.
 
     Args:
-        links: of each step the parent row and the token of each row.
-        totals: of each step the sum of log-probabilities of each row.
-        row: the row that ``</s>`` extends.
-        total: the hypothesis's sum of log-probabilities.
+        links: for each step (parent row of each row, token of each row).
+        totals: for each step the sum of log-probabilities of each row.
+        row: the row that ``</s>`` extends, as numbered after the step before.
+        total: the hypothesis's sum of log-probabilities, that of ``</s>`` included.
     """
     tokens, sums = [plan.constraints.eos], [total]
     for (parents, words), before in zip(reversed(links[:step]), reversed(totals[:step])):
@@ -313,19 +318,20 @@ def _beam(
 
 
 def _first_open(ends: Tensor, beams: int) -> Tensor:
-    """Columns ``[B, N]`` of the best candidates that do not end in ``</s>`` (``ends`` ``[B, 2N]``,
-    best first); where fewer than N are open, finished ones fill the rest."""
+    """Columns ``[B, N]`` of the N best candidates that are open, i.e. do not end in ``</s>``; where
+    fewer are open, finished ones fill the rest. ``ends``: BoolTensor ``[B, 2N]``, True for the
+    finished ones of a sentence's candidates, which are sorted best first."""
     return ends.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beams]
 
 
 def require_found(hypotheses: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
-    """Raises NumericalError for a sentence without any hypothesis."""
+    """Returns ``hypotheses`` as they are; raises NumericalError if a sentence has none."""
     if not all(hypotheses):
         raise NumericalError.because("no translation of the model has a probability above 0")
     return hypotheses
 
 
 def check_number(value: float) -> None:
-    """Raises NumericalError for NaN."""
+    """Raises NumericalError if ``value`` is NaN."""
     if value != value:
         raise NumericalError.because("the model computed NaN probabilities")

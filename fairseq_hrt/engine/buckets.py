@@ -11,8 +11,8 @@ PARTS = (4, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 def bucket(value: int, ladder: Sequence[int]) -> int:
-    """The smallest size of ``ladder``, which increases, that holds ``value``; beyond its end, a
-    multiple of the largest."""
+    """The smallest of the increasing sizes ``ladder`` that is at least ``value``; if none is, the
+    next multiple of the largest."""
     for size in ladder:
         if value <= size:
             return size

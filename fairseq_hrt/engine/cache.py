@@ -19,9 +19,9 @@ class Memory:
         keys, values: of each decoder layer, ``[B, H, S, d]``.
         bias: ``[B, 1, 1, S]``, 0 for a source token and -inf for padding; None when nothing is
             padded.
-        lengths: LongTensor ``[B]``, source tokens of each sentence, ``</s>`` included.
+        lengths: LongTensor ``[B]``, the number of source tokens of each sentence, with ``</s>``.
         width: S, the padded source length.
-        encoded: ``[B, S, D]``, the encoder's output.
+        encoded: ``[B, S, D]``, the encoder's output; None if it was not kept.
     """
 
     keys: List[Tensor]
@@ -39,7 +39,7 @@ class Memory:
         ]
 
     def layer(self, number: int) -> Tuple[Tensor, Tensor]:
-        """Keys and values of one layer as ``[B * H, S, d]``."""
+        """(keys, values) of layer ``number`` (0 = first), ``[B * H, S, d]`` each."""
         return self._flat[number]
 
     def select(self, sentences: Tensor) -> "Memory":
@@ -63,14 +63,14 @@ class DecoderState:
 
     Attributes:
         memory: the encoded source of the B sentences.
-        beams: N.
+        beams: N, the hypotheses of each sentence.
         cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1; for
             recurrent cells ``[layers, 1, R, 1, capacity, D]``. It grows by doubling.
         positions: LongTensor ``[1 or R, capacity]``, the position of each cached token; one row
             while all rows agree.
-        length: cached tokens of the longest row.
-        lengths: LongTensor ``[R]``, cached tokens of each row once rows were rolled back to
-            different lengths; None while all are equal.
+        length: the number of cached tokens of the longest row.
+        lengths: LongTensor ``[R]``, the number of cached tokens of each row once rows were rolled
+            back to different lengths; None while all are equal.
         stride: token i of every row stands at position i * stride; None: tokens may stand anywhere.
     """
 
@@ -98,7 +98,8 @@ class DecoderState:
             )
 
     def layer(self, number: int) -> Tuple[Tensor, Tensor]:
-        """The buffers for keys and values of one layer as ``[R * H, capacity, d]``."""
+        """The buffers for (keys, values) of layer ``number`` (0 = first), ``[R * H, capacity, d]``
+        each."""
         if not self._flat:
             layers, _, rows, heads, capacity, width = self.cache.shape
             # [layers, 2, R, H, capacity, d] -> 2 * layers times [R * H, capacity, d]
@@ -131,14 +132,15 @@ class DecoderState:
         self._place_tokens()
 
     def slots(self, count: int) -> Tensor:
-        """Buffer slots of the next ``count`` tokens of each row: LongTensor ``[R, q]``."""
+        """The slots of the buffers (indices along ``capacity``) where the next q = ``count`` tokens
+        of each row are stored: LongTensor ``[R, q]``."""
         ahead = torch.arange(count, device=self.cache.device)  # [q]
         starts = ahead.new_full((self.rows,), self.length) if self.lengths is None else self.lengths
         return starts.unsqueeze(1) + ahead  # [R, q]
 
     def place(self, positions: Tensor) -> None:
-        """Stores the positions of the next tokens, LongTensor ``[q]`` or ``[R, q]``; with a stride
-        they are there already."""
+        """Stores the positions of the next tokens, LongTensor ``[q]`` or ``[R, q]``, in
+        :attr:`positions`. With a stride, and as long as all rows agree, they are there already."""
         count = positions.size(-1)
         if self.lengths is None and positions.dim() == 1:
             if self.stride is None:
@@ -190,7 +192,7 @@ class DecoderState:
         Args:
             length: tokens to keep, one number for all rows or a LongTensor ``[R]``.
             longest: the maximum of ``length`` ``[R]``, if the caller has it: this saves reading it
-                from the device, and skips the check.
+                from the device. It is not checked then whether a row would get longer.
 
         Raises:
             ValueError: a row would get longer.
@@ -201,7 +203,9 @@ class DecoderState:
         known = self.length if self.lengths is None else self.lengths
         longer = length > known
         if bool(longer.any()) if isinstance(longer, Tensor) else longer:
-            raise ValueError(f"cannot roll back to {length} tokens: only {known} are cached")
+            raise ValueError(
+                f"cannot roll back to {length} tokens: only {known} are cached; keep no more"
+            )
         if isinstance(length, Tensor):
             self.lengths = length.clone()
             self.length = int(length.max())

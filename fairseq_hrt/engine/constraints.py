@@ -9,8 +9,8 @@ from torch import Tensor
 
 
 class Constraints:
-    """Applies fairseq's constraints to log-probabilities in place, in the order of its
-    ``SequenceGenerator``.
+    """Applies fairseq's constraints to log-probabilities in place, in the order in which fairseq's
+    ``SequenceGenerator`` applies them.
 
     Args:
         dictionary: the target dictionary.
@@ -22,9 +22,10 @@ class Constraints:
             forbids every token, the sentence ends, even before ``min_length``. fairseq 0.12.2 has a
             bug here: on a CPU it searches a padded buffer and never finds a repetition.
         prefix: LongTensor ``[B, P]``, tokens that each sentence must begin with, even if this
-            repeats an n-gram; padding forces nothing.
+            repeats an n-gram; where a row has padding, any token may follow.
         prefix_scored: False gives the prefix log-probability 0, as Hugging Face does: all
-            translations share it, and divided by their different lengths it would bias the ranking.
+            translations of a sentence share the prefix, and its log-probability, divided by their
+            different lengths, would bias the ranking.
     """
 
     def __init__(
@@ -49,15 +50,16 @@ class Constraints:
         self.blocker: Optional[int] = no_repeat_ngram_size or None
 
     def apply_to_all(self, log_probs: Tensor, first: int, end: int) -> bool:
-        """Applies the constraints to tokens ``first`` to ``end - 1`` at once, if they are the same
-        for all of these: between the minimum and maximum lengths, without prefix and n-gram
-        blocking.
+        """Applies the constraints to the choice of tokens ``first`` to ``end - 1`` at once, if the
+        same ones hold for all of these: between the minimum and maximum lengths, without prefix and
+        n-gram blocking.
 
         Args:
             log_probs: ``[..., V]``, changed in place.
 
         Returns:
-            False if they differ: then nothing was changed, and each token needs :meth:`apply`.
+            False if the constraints differ between these tokens: then nothing was changed, and each
+            token needs :meth:`apply`.
         """
         if not self._the_same_everywhere(first, end):
             return False
@@ -89,7 +91,7 @@ class Constraints:
             log_probs: ``[R, V]``, changed in place.
             step: index of the token.
             sentences: LongTensor ``[B']``, the sentences decoded, with ``beams`` rows each.
-            beams: N.
+            beams: N, the rows of each sentence.
             history: LongTensor ``[R, step + 1]``, start symbol and tokens so far; needed for n-gram
                 blocking only.
 
@@ -141,8 +143,9 @@ class Constraints:
             )
 
     def _force(self, log_probs: Tensor, forced: Tensor, own: Tensor) -> None:
-        """Forbids all tokens but the forced one ``[R, 1]`` of each row, which gets log-probability
-        ``own`` ``[R, 1]``, or 0 if prefixes are not scored; padding forces nothing."""
+        """Forbids all tokens of each row but ``forced`` ``[R, 1]``. The log-probability of that one
+        becomes ``own`` ``[R, 1]`` (for ``<unk>`` less a finite penalty), or 0 if prefixes are not
+        scored. A row whose forced token is padding stays as it is."""
         bound = forced.ne(self.pad)  # [R, 1]
         if not self.prefix_scored:
             own = torch.zeros_like(own)
@@ -174,10 +177,12 @@ def _forbid_repetitions(log_probs: Tensor, history: Tensor, size: int) -> None:
 
 
 def length_limits(widths: Tensor, *, max_len_a: float, max_len_b: int, capacity: int) -> Tensor:
-    """fairseq's rule for the most tokens before ``</s>``: min(⌊a·x + b⌋, capacity − 1).
+    """The most tokens before ``</s>``, LongTensor ``[B]``, by fairseq's rule: min(⌊a·x + b⌋,
+    capacity − 1).
 
     Args:
         widths: LongTensor ``[B]``, source lengths x.
+        max_len_a, max_len_b: a and b.
         capacity: positions of the decoder.
     """
     # In double precision, as Python's floats.

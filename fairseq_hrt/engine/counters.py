@@ -12,7 +12,7 @@ class GenerationCounters:
 
     Attributes:
         encoder_calls: batches encoded, counted once for each model of an ensemble.
-        decoder_calls: decoder forward passes of a batch, likewise.
+        decoder_calls: decoder forward passes over a batch, counted once for each model as well.
         decoder_tokens: tokens fed to the decoder, padding and pruned beams included.
         sentences: sentences translated.
         known: False for runtimes that do not report their calls, such as CTranslate2.
@@ -33,7 +33,7 @@ class GenerationCounters:
 
         Args:
             found: hypotheses of each sentence, best first.
-            rescored: whether another model has read the batch, too.
+            rescored: whether a rescoring model has encoded the batch as well.
         """
         self.encoder_calls += 2 if rescored else 1
         self.sentences += len(found)

@@ -14,14 +14,14 @@ from .relative_positions import EvenDistances, relative_index
 
 
 class Distances:
-    """Relative positions of the new tokens of one step, for all layers.
+    """The relative positions of one decoding step, from its new tokens to all that they attend to,
+    for all layers. Either ``tables`` or ``index`` is given.
 
     Args:
         count: q, the number of new tokens.
-        tables: one table per layer, if token i of every row stands at position i * stride; else
-            None.
-        index: otherwise the rows of the relative tables, LongTensor ``[1 or R, q, T]``; see
-            :func:`.relative_positions.relative_index`.
+        tables: one table per layer, if token i of every row stands at position i * stride.
+        index: otherwise, for each pair of tokens, the row of its vector in the table of a layer:
+            LongTensor ``[1 or R, q, T]``, see :func:`.relative_positions.relative_index`.
     """
 
     def __init__(
@@ -41,19 +41,19 @@ class Distances:
         bias: Optional[Tensor],
         chosen: Optional[Tensor],
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Adds the relative positions to an attention: the term q · r to the bias or, for a single
-        query, r to the keys.
+        """Adds the relative position vectors r to the attention of one layer: the products q · r to
+        the bias or, if there is a single new token and ``tables`` are given, r to the keys.
 
         Args:
             attention: the layer's self-attention.
-            layer: its number.
+            layer: the layer's number (0 = first).
             queries: ``[R, H, q', d]``, scaled.
             keys: ``[R * H, T, d]``, those of the new tokens at the end.
             bias: ``[1 or R, 1, 1 or q', T]`` or None.
             chosen: LongTensor ``[q']``, the new tokens that have queries; None: all.
 
         Returns:
-            (keys, bias) for the attention; bias ``[R, H, q', T]`` where the term was added to it.
+            (keys, bias) for the attention; the bias is ``[R, H, q', T]`` where products were added.
         """
         if self.tables is None:
             assert self.index is not None
@@ -72,7 +72,8 @@ class StepDistances:
     """Makes :class:`Distances` for the steps of one decoder.
 
     Args:
-        tables: the relative position vectors of each layer, ``[2w + 1, d]``.
+        tables: the relative position vectors of each layer, ``[2w + 1, d]``, for distances -w to w
+            between two tokens.
     """
 
     def __init__(self, tables: Sequence[Tensor]) -> None:
@@ -81,14 +82,15 @@ class StepDistances:
         self._even: Dict[int, List[EvenDistances]] = {}
 
     def forget(self) -> None:
-        """Drops the tables; to be called when the relative vectors may have changed."""
+        """Drops the tables made so far; call this when the relative vectors may have changed."""
         self._even.clear()
 
     def between(self, state: DecoderState, positions: Tensor, remember: bool) -> Distances:
         """The distances from the new tokens to all cached and new tokens.
 
         Args:
-            state: the cache; if it remembers the new tokens, it has their positions already.
+            state: the cache; with ``remember`` it has the new tokens' positions already
+                (:meth:`.DecoderState.place`).
             positions: LongTensor ``[q]`` or ``[R, q]``, of the new tokens.
             remember: see :meth:`TransformerEngine.step`; False: the new tokens see only each other.
         """
@@ -117,7 +119,7 @@ class StepDistances:
 
 
 def step_distances(layers: Sequence[PackedDecoderLayer]) -> Optional[StepDistances]:
-    """The distances of a decoder; None if it has no relative positions."""
+    """Makes the :class:`StepDistances` of a decoder; None if it has no relative positions."""
     tables = [layer.attention.relative_keys for layer in layers]
     present = [table for table in tables if table is not None and table.size(0) > 1]
     return StepDistances(present) if present else None

@@ -12,8 +12,8 @@ from .layers import FairseqModule, PackedNorm
 
 
 def position_vectors(positions: FairseqModule, count: int, pad: int) -> Tensor:
-    """Vectors of positions 0 to ``count - 1``: ``[count, D]``. Learned positions are all returned,
-    which may be more or fewer.
+    """Vectors of positions 0 to ``count - 1``: ``[count, D]``. If positions are learned, all of
+    them are returned, which may be more or fewer than ``count``.
 
     Args:
         positions: see :class:`PackedEmbedding`.
@@ -88,16 +88,16 @@ class PackedEmbedding:
                 else "split the sentence or train"
             )
             raise ValueError(
-                f"position {count - 1} is needed but the model has learned {table.size(0)}; {fix}"
-                f" with a larger {option}"
+                f"position {count - 1} is needed but the model has learned {table.size(0)}"
+                f" positions; {fix} with a larger {option}"
             )
         if self.table is not None:
             self._former.append(self.table)
         self.table = table.to(device=self.tokens.device, dtype=self.tokens.dtype)
 
     def refresh(self) -> None:
-        """Recomputes the table of position vectors if the module makes it (``slot_table``), since
-        it may depend on weights."""
+        """Recomputes the table of position vectors if the position module computes it
+        (``slot_table``), as it then depends on weights that may have changed."""
         if hasattr(self.module, "slot_table") and self.table is not None:
             count, self.table = self.table.size(0), None
             self.reserve(count)
@@ -110,7 +110,7 @@ class PackedEmbedding:
         Args:
             tokens: LongTensor ``[R, q]``.
             positions: LongTensor ``[q]`` or ``[R, q]``; None: 0 to q - 1.
-            vectors: ``[R, q, E]``, in place of the tokens' vectors.
+            vectors: ``[R, q, E]``, used in place of the vectors of ``tokens``; None: those.
         """
         x = torch.embedding(self.tokens, tokens) if vectors is None else vectors  # [R, q, E]
         scale = self.scale

@@ -17,7 +17,8 @@ SCORED_AT_ONCE = 512
 
 
 class EngineEnsemble:
-    """The engines of all models of an ensemble, called as if they were one.
+    """The engines of all models of an ensemble, called as if they were one; the probabilities that
+    the models predict are averaged.
 
     Args:
         models: at least one; all with the same dictionary.
@@ -37,7 +38,8 @@ class EngineEnsemble:
         self.graphs = GraphStore(self.engines[0].output.weight.device)
 
     def refresh(self) -> None:
-        """See :meth:`TransformerEngine.refresh`; drops recordings of weights that were replaced."""
+        """Refreshes all engines (:meth:`TransformerEngine.refresh`), and drops the recorded CUDA
+        graphs if one of them has packed its weights again."""
         before = [engine.packings for engine in self.engines]
         for engine in self.engines:
             engine.refresh()
@@ -46,7 +48,8 @@ class EngineEnsemble:
             self.graphs = GraphStore(self.engines[0].output.weight.device)
 
     def reserve_positions(self, count: int) -> None:
-        """Reserves positions in every engine; see :meth:`PackedEmbedding.reserve`."""
+        """Makes sure that every decoder has vectors for positions 0 to ``count - 1``; see
+        :meth:`PackedEmbedding.reserve`."""
         for engine in self.engines:
             engine.embed.reserve(count)
 
@@ -87,16 +90,17 @@ class EngineEnsemble:
     def score(
         self, memories: List[Memory], targets: Tensor, wanted: Tensor, *, start: int, beams: int = 1
     ) -> Tensor:
-        """Log-probabilities of given translations, in one causal pass.
+        """Log-probabilities of the tokens of given translations, in one causal pass.
 
         Args:
-            targets: LongTensor ``[R, T]``, R = B * ``beams``; any filler must follow a row's
-                tokens.
+            memories: the encoded sources, one memory per model.
+            targets: LongTensor ``[R, T]``, ``beams`` translations of each sentence; shorter ones
+                are filled up at their end with any token.
             wanted: BoolTensor ``[R, T]``, True for the n tokens that are scored.
             start: the start symbol.
 
         Returns:
-            float32 or float64 ``[n]``, of the wanted tokens, row by row.
+            float32 or float64 ``[n]``, those of the wanted tokens, row by row.
         """
         tokens = torch.cat([torch.full_like(targets[:, :1], start), targets[:, :-1]], 1)  # [R, T]
         self.counters.decoder_calls += len(self.engines)
@@ -136,6 +140,7 @@ class EngineEnsemble:
                 last layer and the output projection compute no others. None: the last one of each
                 row.
             every: True returns the predictions of all new tokens.
+            temperature: divides the logits.
 
         Returns:
             float32 or float64 log-probabilities ``[R, V]``, or ``[R, q', V]`` with ``only``,

@@ -8,12 +8,12 @@ from fairseq.tokenizer import tokenize_line
 
 
 class TaskDictionary(Dictionary):
-    """fairseq's dictionary, but it converts whole tensors. fairseq's reads and writes them element
-    by element, which takes as long as the native engine needs to translate."""
+    """fairseq's dictionary, but whole tensors are converted at once. fairseq reads and writes them
+    element by element, which takes as long as the native engine needs to translate."""
 
     def string(self, tensor: Any, *args: Any, **kwargs: Any) -> str:
-        """The text of ids: of a tensor ``[T]``, a sequence of ids, or line by line of
-        ``[B, T]``."""
+        """The text of a tensor ``[T]`` or a sequence of ids, or of a tensor ``[B, T]``, a line for
+        each row; the further arguments are fairseq's."""
         single = torch.is_tensor(tensor) and tensor.dim() == 1
         return super().string(tensor.tolist() if single else tensor, *args, **kwargs)
 

@@ -49,10 +49,14 @@ def options_of_command(args: Arguments, task: Any, **overrides: Any) -> Decoding
     """Reads the options from what fairseq passes to ``build_generator``, and from the task's
     configuration.
 
-    ``args`` is a full :class:`GenerationConfig` on the command line but a bare namespace for
-    validation BLEU and the hub interface, so a missing field means fairseq's default.
     ``--iter-decode-*`` are never read: their default of ten iterations is for other models and
     would ruin one-pass decoders.
+
+    Args:
+        args: a full :class:`GenerationConfig` on the command line, but a bare namespace for
+            validation BLEU and the hub interface: a missing field means fairseq's default.
+        task: the task's configuration.
+        overrides: values of options that replace both.
 
     Raises:
         ValueError: unsupported flags, or a bad value; the message names the flags.
@@ -88,7 +92,7 @@ def refuse_unknown(given: Dict[str, Any]) -> None:
     decoder supports them.
 
     Args:
-        given: values by the names of :class:`GenerationConfig`.
+        given: {name of the flag's field in :class:`GenerationConfig`: value}.
     """
     neutral = {field.name: field.default for field in fields(GenerationConfig)}
     refused: List[str] = []
@@ -108,11 +112,11 @@ def refuse_unknown(given: Dict[str, Any]) -> None:
             )
     if refused:
         flags = ", ".join(map(flag, refused))
-        raise ValueError(f"{flags}: not supported by this decoder; use --task translation for it")
+        raise ValueError(f"{flags}: not supported by this decoder; decode with --task translation")
 
 
 def _given(args: Arguments) -> Dict[str, Any]:
-    """The values of fairseq's supported flags, as far as they are given."""
+    """{name: value} of the flags of fairseq that are supported and given."""
     found = _mapping(args)
     names = [own.name for own in options_of(FAIRSEQ)]
     return {name: found[name] for name in names if found.get(name) is not None}

@@ -30,8 +30,8 @@ class EngineGenerator:
     """Base of the families' generators: a family defines how one encoded batch is decoded.
 
     Args:
-        models: the ensemble. Its weights are packed at the first batch: only then has fairseq moved
-            it to its device and cast it.
+        models: those of the ensemble. Their weights are packed at the first batch: only then has
+            fairseq moved them to their device and cast them.
         dictionary: the target dictionary.
         options: the decoding options.
 
@@ -43,9 +43,9 @@ class EngineGenerator:
         aligned: whether hypotheses get an alignment; see :meth:`align_words`.
         rescorer: ranks the hypotheses; None keeps the order of the search. See :meth:`rank_by`.
         captured: whether batches are decoded by computations of fixed shapes, which a GPU replays
-            as CUDA graphs; None: on GPUs. What they do not support is decoded step by step all the
-            same, see :meth:`step_by_step`.
-        eos: read by fairseq's command line to strip the end symbol from its output.
+            as CUDA graphs; None: only on GPUs. Batches that these do not support are decoded step
+            by step all the same, see :meth:`step_by_step`.
+        eos: id of ``</s>``, which fairseq's command line strips from its output.
     """
 
     family = "autoregressive"
@@ -125,14 +125,15 @@ class EngineGenerator:
             sample: a batch of :class:`LanguagePairDataset`.
             prefix_tokens: LongTensor ``[B, P]``, see :class:`Constraints`.
             constraints: must be None.
-            bos_token: start symbol instead of ``</s>``.
+            bos_token: id of the start symbol; None: ``</s>``.
 
         Raises:
             NumericalError: a probability is NaN.
+            ValueError: ``constraints`` are given, or first words both here and as an option.
         """
         if constraints is not None:
             raise ValueError(
-                "--constraints: not supported by this decoder; use --task translation for it"
+                "--constraints: not supported by this decoder; decode with --task translation"
             )
         if self.forced:
             if prefix_tokens is not None:
@@ -160,8 +161,8 @@ class EngineGenerator:
     def _decoded(
         self, net_input: Dict[str, Tensor], prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        """Calls :meth:`decode`, again step by step if the buffers of fixed shapes do not fit on the
-        device."""
+        """Calls :meth:`decode`. If the buffers of fixed shapes do not fit on the device, calls it
+        again, and decodes step by step from then on."""
         try:
             return self.decode(net_input, prefix=prefix, start=start)
         except RuntimeError as error:
@@ -227,7 +228,8 @@ class EngineGenerator:
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        """Decodes one batch, in inference mode; best hypotheses first."""
+        """Decodes one batch, in inference mode: the hypotheses of each sentence, best first.
+        ``prefix`` and ``start`` are ``prefix_tokens`` and ``bos_token`` of :meth:`find`."""
         raise NotImplementedError
 
     def ranked(
@@ -291,7 +293,8 @@ class EngineGenerator:
         """The settings of a search, from the options.
 
         Args:
-            start: the start symbol; None: ``</s>``.
+            start: id of the start symbol; None: ``</s>``.
+            rules: the constraints on each next token, see :meth:`rules`.
             more: further fields of :class:`SearchPlan`.
         """
         return SearchPlan(
@@ -305,10 +308,11 @@ class EngineGenerator:
         )
 
     def step_by_step(self, prefix: Optional[Tensor]) -> Optional[str]:
-        """Why a batch is not decoded by computations of fixed shapes; None if it is.
+        """Why a batch is not decoded by computations of fixed shapes, in a few words; None if it is
+        decoded by them.
 
         Args:
-            prefix: given first words of translations.
+            prefix: given first words of translations, or None.
         """
         on_gpu = self.ensemble.graphs.enabled
         reason = None
@@ -334,7 +338,8 @@ class EngineGenerator:
         return reason
 
     def host_lengths(self, tokens: Tensor) -> Tensor:
-        """Source tokens of each sentence of ``[B, S]``, on the host: LongTensor ``[B]``."""
+        """The number of tokens of each source in ``tokens`` ``[B, S]``, padding not counted:
+        LongTensor ``[B]`` on the host."""
         return tokens.ne(self.ensemble.engines[0].pad).sum(1).cpu()
 
     @property
@@ -343,8 +348,8 @@ class EngineGenerator:
         return StaticSearch(self.ensemble, longest=self.decoder_positions)
 
     def not_static(self) -> Optional[str]:
-        """The part of the models, or the option, that computations of fixed shapes do not support;
-        None: all is supported."""
+        """The part of the models, or the option, that computations of fixed shapes do not support,
+        in a few words; None: all is supported."""
         return static_refusal(self.ensemble.engines)
 
     @property
@@ -358,7 +363,7 @@ class EngineGenerator:
 
 
 def source_rows(tokens: Tensor, pad: int) -> List[List[int]]:
-    """The sources of a batch ``[B, S]`` without their padding."""
+    """The ids of each source of a batch ``[B, S]``, without padding."""
     return [[token for token in row if token != pad] for row in tokens.tolist()]
 
 
@@ -389,7 +394,8 @@ class AutoregressiveGenerator(EngineGenerator):
         prefix: Optional[Tensor] = None,
         start: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
-        """Decodes sentences that are encoded already."""
+        """Decodes a batch that is encoded already, in one memory per model; ``prefix`` and
+        ``start`` as for :meth:`decode`."""
         rules = self.rules(self.length_limits(memories[0].lengths), prefix=prefix)
         self.ensemble.reserve_positions(rules.longest_limit + 1)
         plan = self.search_plan(start, rules)

@@ -57,7 +57,8 @@ class GraphStore:
             self._limit = int(SHARE * torch.cuda.get_device_properties(device).total_memory)
 
     def on_device(self) -> ContextManager[None]:
-        """Makes the device the current one, where graphs are recorded and replayed."""
+        """A context in which the CUDA device is PyTorch's current one, as recording and replaying
+        require; on a CPU it does nothing."""
         return torch.cuda.device(self.device) if self.enabled else nullcontext()
 
     def run(
@@ -66,8 +67,8 @@ class GraphStore:
         """``function(*inputs)``, on a CUDA device by replaying a recording.
 
         Args:
-            key: everything but the values of the tensors that the computation depends on: the
-                function, shapes, dtypes, options.
+            key: identifies the recording: all that the computation depends on (function, shapes,
+                dtypes, options), but for the values of the tensors.
 
         Returns:
             What the function returns. Any later run may overwrite it: graphs share their memory.
@@ -78,11 +79,12 @@ class GraphStore:
         return call(*inputs)
 
     def keep(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
-        """The object kept under ``key``, made at first use. It may be dropped when others are made.
+        """The object kept under ``key``, made by ``make()`` if there is none. It may be dropped
+        when others are made.
 
         Raises:
-            torch.cuda.OutOfMemoryError: one batch needs more than can be kept: batch after batch
-                would drop what the next one needs, and recordings take far longer than they save.
+            torch.cuda.OutOfMemoryError: a batch needs more recordings than can be kept. Each batch
+                would drop those of the next one, and to record takes far longer than it saves.
         """
         if key in self._kept:
             self._made.clear()
@@ -90,7 +92,9 @@ class GraphStore:
             return self._kept[key][0]
         self._made[key] += 1
         if self.enabled and self._made[key] > AGAIN:
-            raise torch.cuda.OutOfMemoryError("CUDA graphs of one batch exceed their share")
+            raise torch.cuda.OutOfMemoryError(
+                "CUDA graphs of one batch exceed their share of the GPU's memory"
+            )
         began, before = time.perf_counter(), self._allocated()
         made = make()
         size = max(self._allocated() - before, 0)
@@ -110,10 +114,10 @@ class GraphStore:
         return made
 
     def record(self, function: Callable[[], Kept]) -> Callable[[], Kept]:
-        """A callable that computes the same as ``function`` from the same addresses.
+        """Records ``function``: returns a callable that repeats its work on the same tensors.
 
-        On a CUDA device the function is called a few times first, so that it changes its buffers:
-        the caller sets them afterwards.
+        On a CUDA device recording calls the function a few times, which changes the buffers that it
+        writes: the caller sets them afterwards.
         """
         if not self.enabled:
             return function
@@ -147,8 +151,8 @@ class GraphStore:
         return replay
 
     def clear(self) -> None:
-        """Drops everything, because addresses or values of weights have changed, or memory is
-        short; another thread's batch ends first."""
+        """Drops all recordings and buffers, because addresses or values of weights have changed, or
+        memory is short. Waits until another thread's batch has ended."""
         with self.lock:
             self._kept.clear()
             self._made.clear()

@@ -7,9 +7,9 @@ class LanguageModel:
     """An n-gram model read by ``kenlm``.
 
     Args:
-        path: ARPA or binary file over the target's subwords.
+        path: an ARPA file or KenLM's binary one, of a model of the target's subwords.
         symbols: the symbols of the target dictionary.
-        weight: factor of its natural log-probability.
+        weight: factor of the model's natural log-probabilities.
         option: the option that names the file, for messages.
 
     Raises:

@@ -64,7 +64,7 @@ def _merge_heads(mixed: Tensor, rows: int, heads: int) -> Tensor:
 
 
 class PackedNorm:
-    """A layer normalisation."""
+    """A layer normalisation with the weights of ``norm``."""
 
     def __init__(self, norm: nn.LayerNorm) -> None:
         self.shape, self.weight, self.bias, self.eps = (
@@ -80,7 +80,8 @@ class PackedNorm:
 
 
 class PackedFeedForward:
-    """The feed-forward block fc2(activation(fc1(x)))."""
+    """The feed-forward block fc2(activation(fc1(x))) of a fairseq layer; ``reorder``: see
+    :class:`PackedLinear`."""
 
     def __init__(self, layer: FairseqModule, *, reorder: bool) -> None:
         # ReLU in place: the inner vectors are used nowhere else.
@@ -97,7 +98,11 @@ class PackedFeedForward:
 class PackedSelfAttention:
     """Self-attention with one product for queries, keys and values, and optional relative keys.
 
-    ``memorable`` projects to keys and values, the part that is cached.
+    The attribute ``memorable`` projects to keys and values, the part that is cached.
+
+    Args:
+        attention: fairseq's module.
+        reorder: see :class:`PackedLinear`.
     """
 
     def __init__(self, attention: FairseqModule, *, reorder: bool) -> None:
@@ -143,11 +148,12 @@ class PackedSelfAttention:
         return self.combine(queries, keys, values, bias)
 
     def relative_bias(self, queries: Tensor, index: Tensor) -> Tensor:
-        """The relative term q R^T of the scores, of each query for each key.
+        """What relative positions add to the scores: the product of each query and its relative
+        position vector for each key.
 
         Args:
             queries: ``[R, H, q, d]``, scaled.
-            index: rows of the relative table, LongTensor ``[1 or R, q, T]``.
+            index: rows of the table of these vectors, LongTensor ``[1 or R, q, T]``.
 
         Returns:
             ``[R, H, q, T]``.
@@ -184,6 +190,10 @@ class PackedCrossAttention:
     """Attention over the encoded source.
 
     The N beams of a sentence are N times as many queries for one source, which is never copied.
+
+    Args:
+        attention: fairseq's module.
+        reorder: see :class:`PackedLinear`.
     """
 
     def __init__(self, attention: FairseqModule, *, reorder: bool) -> None:
@@ -246,7 +256,8 @@ class PackedCrossAttention:
 
 
 class PackedCell:
-    """A recurrent unit (SSRU) with one product for gates and candidates."""
+    """A recurrent unit (SSRU), ``cell``, with one product for gates and candidate states;
+    ``reorder``: see :class:`PackedLinear`."""
 
     def __init__(self, cell: FairseqModule, *, reorder: bool) -> None:
         self.all = PackedLinear(
@@ -296,10 +307,12 @@ class PackedLayer:
         inner: Callable[[Tensor], Tensor],
         chosen: Optional[Tensor] = None,
     ) -> Tensor:
-        """x + inner(norm(x)) with pre-norm, norm(x + inner(x)) with post-norm.
+        """A residual block of ``[R, q, D]``: x + inner(norm(x)) with pre-norm, norm(x + inner(x))
+        with post-norm.
 
         Args:
-            chosen: LongTensor ``[q']``, the tokens for which ``inner`` returns vectors; None: all.
+            chosen: LongTensor ``[q']``, the tokens for which ``inner`` returns vectors, and so does
+                the block; None: all.
         """
         kept = x if chosen is None else x.index_select(1, chosen)  # [R, q', D]
         if self.before:
@@ -314,7 +327,8 @@ class PackedDecoderLayer(PackedLayer):
         super().__init__(layer, reorder=reorder)
         if getattr(layer, "encoder_attn", None) is None:
             raise UnsupportedModelError(
-                "the decoder has layers without encoder attention: it is not a translation model"
+                "the decoder has layers without encoder attention: it is not a translation model;"
+                " give an encoder-decoder model"
             )
         self.cross = PackedCrossAttention(layer.encoder_attn, reorder=reorder)
         self.cross_norm = PackedNorm(layer.encoder_attn_layer_norm)

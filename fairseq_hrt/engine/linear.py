@@ -34,7 +34,8 @@ class PackedLinear:
     Args:
         weight: ``[N, K]``, N outputs and K inputs.
         bias: ``[N]`` or None.
-        reorder: True allows copies of the weight in another order, which miss later changes of it.
+        reorder: True allows copies of the weight in another, faster order; they do not follow later
+            changes of the weight.
     """
 
     def __init__(self, weight: Tensor, bias: Optional[Tensor], *, reorder: bool) -> None:

@@ -9,10 +9,10 @@ from .cache import DecoderState
 
 
 class Visibility:
-    """Makes the additive masks of an engine's steps.
+    """Makes the additive self-attention masks of an engine's decoding steps.
 
     Args:
-        dtype: of the masks.
+        dtype: the type of the masks.
     """
 
     def __init__(self, dtype: torch.dtype) -> None:

@@ -22,7 +22,7 @@ class ModelScorer:
     Args:
         models: the ensemble; their probabilities are averaged.
         dictionary: the target dictionary.
-        counters: where its passes are counted.
+        counters: where the passes of the models are counted.
         like: the decoding model; the scorer's models are moved to its device and cast to its dtype.
     """
 
@@ -88,7 +88,8 @@ class ModelScorer:
     def _scores(
         self, net_input: Dict[str, Tensor], rows: Sequence[Sequence[int]], beams: int
     ) -> List[List[float]]:
-        """Log-probability of each token of each row."""
+        """Log-probability of each token of the translations ``rows``, of which each sentence has
+        ``beams``."""
         device = net_input["src_tokens"].device
         width = max(map(len, rows))
         # A causal decoder does not see the filler behind a row's words: any token will do.

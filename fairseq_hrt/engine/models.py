@@ -44,7 +44,7 @@ class LoadedModels(NamedTuple):
 
     Attributes:
         models: one, or several for an ensemble.
-        saved: the configuration of the training.
+        saved: the training's configuration, from the last checkpoint.
     """
 
     models: List[nn.Module]
@@ -52,8 +52,8 @@ class LoadedModels(NamedTuple):
 
 
 def option_text(value: Any) -> str:
-    """Writes a value for a mapping of options: True becomes ``"true"``, a switch, and False becomes
-    ``"false"``, which leaves it out."""
+    """An option's value as text for :func:`option_arguments`: True becomes ``"true"`` (the switch
+    is given), False becomes ``"false"`` (it is left out)."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -102,7 +102,7 @@ def generation_config(arguments: Sequence[str], subject: str) -> DictConfig:
         last = (
             said.getvalue().strip().splitlines()[-1:]
             if error.code
-            else ["options such as --help do not decode"]
+            else ["options such as --help do not decode; leave them out"]
         )
         raise ValueError(f"{subject}: {' '.join(last)}") from error
     except (ValueError, OSError):
@@ -129,8 +129,9 @@ def load_models(
 
     Args:
         paths: checkpoint files.
-        config: the command's configuration, which has overrides and precision.
-        task: a task that is set up.
+        config: the command's configuration, which has the overrides (``--model-overrides``), the
+            precision and ``--cpu``.
+        task: the task, with its dictionaries loaded.
         device: where to put the models; None: :func:`choose_device`.
         states: checkpoints that have been read already
             (:func:`..loading.checkpoints.read_checkpoint`), by path.
@@ -165,7 +166,7 @@ def build_models(
 
     Args:
         paths: checkpoint files.
-        task: a task that is set up.
+        task: the task, with its dictionaries loaded.
         overrides: the user's changes to the models' configurations.
         states: see :func:`load_models`; not used with ``overrides``.
 
@@ -217,16 +218,17 @@ def load_other_model(
     target: Dictionary,
     choose: Callable[[Any], Mapping[str, Any]],
 ) -> Tuple[FairseqTask, List[nn.Module]]:
-    """Loads a model besides those of the command, with the task that it was trained with.
+    """Loads a model that a command uses besides the one that it decodes, such as a rescoring model,
+    with the task that this model was trained with.
 
     Args:
-        option: the option that names it, for messages.
-        path: its checkpoint.
-        beside: configuration of the decoding task, whose data folder has the dictionaries and whose
+        option: the option that names the model, for messages.
+        path: the model's checkpoint.
+        beside: configuration of the decoding task. Its data folder has the dictionaries, and its
             languages must be the model's.
-        source, target: the dictionaries, which the model's own must equal.
-        choose: returns the options to change in the given configuration of the model's task; raises
-            ValueError if the task is the wrong one.
+        source, target: dictionaries of the decoding task, which the model's own must equal.
+        choose: is called with the configuration of the model's task and returns the options to
+            change in it, {name: value}; raises ValueError if it is the wrong task.
 
     Returns:
         (task, the model on the CPU).
@@ -258,7 +260,8 @@ def load_other_model(
             if wanted is not None and config[name] != wanted:
                 raise ValueError(
                     f"{option} {path}: its {name.replace('_lang', ' language')} is {config[name]},"
-                    f" that of the model that is decoded {wanted}; give one of the same languages"
+                    f" that of the model that is decoded {wanted}; give a model of the same"
+                    " languages"
                 )
         task = tasks.setup_task(config)
     for side, mine, theirs in (
@@ -268,13 +271,16 @@ def load_other_model(
         if mine.symbols != theirs.symbols:
             raise ValueError(
                 f"{option} {path}: its {side} dictionary is not that of the model that is decoded;"
-                " give one that was trained with the same dictionaries"
+                " give a model that was trained with the same dictionaries"
             )
     return task, build_models([path], task, states={path: state}).models
 
 
 def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:
-    """Reads an option that is a Python dictionary.
+    """The value of an option whose ``text`` is a Python dictionary.
+
+    Args:
+        option, example: name of the option, and a valid text, for the message.
 
     Raises:
         ValueError: it is not a dictionary.

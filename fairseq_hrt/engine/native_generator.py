@@ -32,11 +32,13 @@ class PackedGenerator:
 
     Args:
         models: a list of one model.
-        source, target: its dictionaries.
-        options: the decoding options; ``static_weights`` False converts the model at the first
-            batch after :meth:`forget_weights`.
-        decoded_as: the family of the task; jacobi decodes autoregressive models in its own way.
-        torch_generator: makes PyTorch's generator with the same options.
+        source, target: the model's dictionaries.
+        options: the decoding options. With ``static_weights`` False the weights may change; the
+            caller reports it by :meth:`forget_weights`.
+        decoded_as: the family whose task decodes the model: the model's own, or one that decodes
+            its models as well, as jacobi does autoregressive ones.
+        torch_generator: makes PyTorch's generator with the same options, which decodes what the
+            native engine does not.
 
     Attributes:
         header: describes the model to the native engine.
@@ -62,7 +64,9 @@ class PackedGenerator:
         torch_generator: Callable[[], EngineGenerator],
     ) -> None:
         if len(models) != 1:
-            raise UnsupportedOption(f"an ensemble of {len(models)} models")
+            raise UnsupportedOption(
+                f"the native engine does not decode an ensemble of {len(models)} models"
+            )
         self.model, self.source, self.target = models[0], source, target
         load_library()
         self._make_torch = torch_generator
@@ -94,7 +98,7 @@ class PackedGenerator:
 
     @property
     def options(self) -> DecodingOptions:
-        """The options of the search, those without effect at their defaults."""
+        """The options of the search; those without effect are reset to their defaults."""
         return self.search_plan.options
 
     @property
@@ -116,7 +120,7 @@ class PackedGenerator:
         return self._engine
 
     def without_scores(self) -> None:
-        """From now on hypotheses have no scores, without which greedy decoding is quicker."""
+        """Leaves out the scores of hypotheses from now on, so that greedy decoding is quicker."""
         self.search_plan = plan_search(self.header, replace(self.options, scores=False))
 
     def require_candidates(self) -> None:
@@ -182,7 +186,8 @@ class PackedGenerator:
     def _not_on_cpu(self) -> Optional[str]:
         weight = next(self.model.parameters())
         if weight.device.type != "cpu":
-            return f"the model is on {weight.device}"
+            return f"the model is on {weight.device}, and the native engine decodes on CPUs (--cpu)"
         if weight.dtype != torch.float32:
-            return f"the model computes in {str(weight.dtype).replace('torch.', '')}"
+            own = str(weight.dtype).replace("torch.", "")
+            return f"the model computes in {own}, and the native engine only in float32"
         return None

@@ -18,18 +18,19 @@ class NativeParts:
     family = "autoregressive"
 
     def native_fields(self, longest_target: int) -> Dict[str, Any]:
-        """The family's own fields of the model's header.
+        """The family's own fields of the model's header, {name: value}.
 
         Args:
-            longest_target: the decoder's capacity, as the header has it.
+            longest_target: the most target tokens, a field that all headers have.
         """
         return {}
 
     def native_tensors(self, header: Header) -> Dict[str, Tensor]:
-        """Tensors by their names in the model file: the family's own, and those that are not made
-        from parameters as in a plain Transformer."""
+        """Tensors by their names in the model file: those that only the family has, and those that
+        replace a plain Transformer's of the same name."""
         return {}
 
     def not_native(self) -> Sequence[str]:
-        """Options of the model that the native engine does not support."""
+        """The model's options that the native engine does not support, as words for a message;
+        empty if it supports all."""
         return ()

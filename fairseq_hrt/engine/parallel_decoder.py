@@ -26,7 +26,11 @@ class ParallelDecoder(NativeParts, TransformerDecoderBase):
         features_only: bool = False,
         **options: Any,
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """fairseq's forward pass over positions ``[B, T]``: each attends to all.
+        """fairseq's forward pass over tokens ``[B, T]``, each of which attends to all.
+
+        Returns:
+            (logits ``[B, T, V]``, or with ``features_only`` features ``[B, T, D]``; fairseq's
+            further results).
 
         Raises:
             ValueError: ``incremental_state`` is given: nothing is decoded step by step.

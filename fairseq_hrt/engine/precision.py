@@ -30,15 +30,20 @@ def log_mean(parts: Sequence[Tensor]) -> Tensor:
     for part in parts:
         total = part if total is None else torch.logaddexp(total, part)
     if total is None:
-        raise ValueError("nothing to average: an ensemble has at least one model")
+        raise ValueError("nothing to average: give the log-probabilities of at least one model")
     return total if len(parts) == 1 else total - math.log(len(parts))
 
 
 def log_probs_of(
     models: Sequence[FairseqModule], source: Mapping[str, Tensor], words: Tensor, **views: Any
 ) -> Tensor:
-    """log P ``[n]`` of the given ``words`` ``[n]``, averaged over models whose forward pass on the
-    training sample ``views`` returns the logits ``[n, V]`` of these words."""
+    """The log-probabilities ``[n]`` of ``words`` ``[n]``, by an ensemble (:func:`log_mean`).
+
+    Args:
+        models: their forward pass returns the logits ``[n, V]`` for these words.
+        source: has ``src_tokens`` and ``src_lengths``.
+        views: further arguments of the forward pass, a training sample as its model reads it.
+    """
     parts = []
     for model in models:
         model.eval()

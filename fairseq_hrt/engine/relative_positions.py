@@ -47,14 +47,15 @@ class EvenDistances:
         return self.rows.narrow(0, self.count - total, total)
 
     def products(self, queries: Tensor, total: int, chosen: Optional[Tensor], count: int) -> Tensor:
-        """q R^T of queries in the last slots, for the keys in all slots.
+        """The product of each query, in one of the last slots, and its relative position vector for
+        the key in each slot.
 
         Args:
             queries: ``[R, H, q, d]``; q is ``count``, or the number of ``chosen``.
-            total: T, the slots.
+            total: T, the number of slots with keys.
             chosen: LongTensor ``[q]``, indices of the queries among the last ``count`` slots; None:
                 all of them.
-            count: the number of last slots.
+            count: how many of the slots, at the end, have queries.
 
         Returns:
             ``[R, H, q, T]``.

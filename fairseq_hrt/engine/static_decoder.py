@@ -28,14 +28,15 @@ class EncodedSource:
     """The encoded source of a batch, in tensors whose addresses never change.
 
     Args:
-        store: records the encoder.
+        store: records the encoder's computation.
         engine: the model's engine, which has packed its encoder.
-        rows: B, the sentences that fit.
-        width: S, the tokens that fit.
+        rows: B, how many sentences fit.
+        width: S, how many tokens of each fit.
         eos: the id that ends a source.
 
     Attributes:
-        memory: of all rows; those that the last batch did not fill hold an earlier sentence.
+        memory: the encoded sentences of all rows; rows that the last batch did not fill hold those
+            of an earlier one.
     """
 
     def __init__(
@@ -52,7 +53,8 @@ class EncodedSource:
         self._encode = store.record(lambda: self._copy(engine.encode_static(self._tokens)))
 
     def encode(self, tokens: Tensor) -> Memory:
-        """Encodes sources ``[B', S']``, at most ``[B, S]``."""
+        """Encodes source tokens ``[B', S']``, at most ``[B, S]``, into the first rows; returns
+        :attr:`memory`."""
         count, width = tokens.shape
         if width < self.width:
             tokens = F.pad(tokens, (self.width - width, 0), value=self._pad)
@@ -61,11 +63,12 @@ class EncodedSource:
         return self.memory
 
     def take(self, other: Memory, rows: Tensor) -> None:
-        """Continues with the sentences ``rows`` ``[B']`` of another memory, of the same width."""
+        """Copies the sentences ``rows``, LongTensor ``[B']``, of another memory of the same width
+        into the first B' rows."""
         self._copy(other, rows)
 
     def _copy(self, other: Memory, rows: Optional[Tensor] = None) -> None:
-        """Copies the chosen rows of another memory into the first ones of this; None: all."""
+        """Copies ``rows`` of another memory (None: all) into the first rows of this one."""
         own = self.memory
         pairs = [*zip(own.keys, other.keys), *zip(own.values, other.values)]
         assert own.bias is not None and other.bias is not None
@@ -84,9 +87,9 @@ class StaticDecoder:
     Args:
         engine: the model's engine.
         source: the encoded source.
-        beams: N.
-        capacity: C, the slots.
-        stride: distance of the positions of neighbouring tokens.
+        beams: N, the hypotheses of each sentence.
+        capacity: C, the number of slots.
+        stride: distance between the positions of neighbouring tokens.
         block: q, the new tokens of a step.
         causal: new tokens do not see later new tokens.
         visible: BoolTensor ``[C, C]``, the slots (columns) that the token in each slot (row) may
@@ -125,11 +128,12 @@ class StaticDecoder:
 
         Args:
             tokens: LongTensor ``[R, q]``.
-            first: LongTensor ``[1]`` or ``[R]``, the slot of the first of them. What stands in
-                later slots is forgotten.
+            first: LongTensor ``[1]`` or ``[R]``, the slot of the first of these tokens. What stands
+                in later slots is forgotten.
 
         Returns:
-            ``[R * q, D]``, and the layer normalisation that is still to be applied to it, if any.
+            Features ``[R * q, D]``, and the layer normalisation that is still to be applied to
+            them, or None.
         """
         engine = self.engine
         x = self._embed(tokens, first)  # [R * q, D]
@@ -160,8 +164,8 @@ class StaticDecoder:
         return x, pending
 
     def logits(self, tokens: Tensor, first: Tensor) -> Tensor:
-        """Unnormalised scores ``[R * q, V]`` of the tokens behind each of ``tokens``; arguments as
-        those of :meth:`features`."""
+        """Unnormalised scores ``[R * q, V]`` for the token that follows each of ``tokens``;
+        arguments as those of :meth:`features`."""
         return self.engine.logits(_normed(*self.features(tokens, first)))
 
     def reorder(self, rows: Tensor) -> None:
@@ -177,15 +181,15 @@ class StaticDecoder:
         self.cache, self._other = self._other, self.cache
 
     def clear(self) -> None:
-        """Forgets all tokens, also what is masked: a row that ran on after its end may have left
-        NaN there, and 0 * NaN is NaN."""
+        """Forgets all tokens by zeroing the caches. Even masked slots must not keep a NaN, which a
+        row that ran on after its end may have left: 0 * NaN is NaN."""
         self.cache.zero_()
         if self._other is not None:
             self._other.zero_()
 
     def take(self, other: "StaticDecoder", rows: Tensor) -> None:
-        """Continues with the rows ``[R']`` of another decoder of the same model, whose capacity is
-        at most this one's."""
+        """Copies the cached tokens of ``rows``, LongTensor ``[R']``, of another decoder into the
+        first R' rows. Both are of the same model, and ``other`` has no larger capacity."""
         length = other.cache.size(4)
         self.cache[:, :, : rows.numel(), :, :length].copy_(other.cache.index_select(2, rows))
 
@@ -212,7 +216,8 @@ class StaticDecoder:
         )
 
     def _recur(self, layer: PackedDecoderLayer, number: int, x: Tensor) -> Tensor:
-        """A layer's recurrent cells: ``[R * q, D]`` → ``[R * q, D]``."""
+        """A layer's recurrent cells: ``[R * q, D]`` → ``[R * q, D]``; their last states are
+        cached."""
         cell, last = layer.cell, self.cache[number, 0, :, 0, 0]  # [R, D]
         assert cell is not None
         states = cell.states(x.view(self.rows, self.block, -1), last)  # [R, q, D]
@@ -249,7 +254,7 @@ class StaticDecoder:
     def _ask(
         self, layer: PackedDecoderLayer, number: int, x: Tensor, pending: Optional[Norm]
     ) -> Tensor:
-        """Adds the attention to the source to ``[R * q, D]``."""
+        """``x`` ``[R * q, D]``, normalised by ``pending``, plus its attention to the source."""
         attention, memory = layer.cross, self.source.memory
         norm = _norm(layer.cross_norm) if layer.before else pending
         queries = fused_linear(x, attention.query.weight, attention.query.bias, norm=norm)
@@ -290,8 +295,8 @@ def _norm(norm: PackedNorm) -> Norm:
 def _behind(
     layer: PackedDecoderLayer, norm: PackedNorm, x: Tensor
 ) -> Tuple[Tensor, Optional[Norm]]:
-    """The output ``[M, D]`` of a block, and the normalisation that its readers still have to
-    apply."""
+    """The output ``[M, D]`` of a residual block, and the normalisation that its readers still have
+    to apply, or None. ``x``: the sum that the block computes; ``norm``: the block's own norm."""
     if layer.before:
         return x, None
     # With many rows it is cheaper to do it once.
@@ -303,7 +308,8 @@ def _normed(x: Tensor, norm: Optional[Norm]) -> Tensor:
 
 
 def static_refusal(engines: List[TransformerEngine]) -> Optional[str]:
-    """Why these models cannot be decoded by static steps; None if they can."""
+    """What keeps these models from being decoded in steps of fixed shapes, in a few words; None:
+    nothing does."""
     if len(engines) > 1:
         return "an ensemble"
     engine = engines[0]

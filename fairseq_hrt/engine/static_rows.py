@@ -17,7 +17,7 @@ from .transformer import TransformerEngine
 
 
 class _Flags:
-    """The flags of open sentences on the device, and their copy on the host."""
+    """For each sentence whether it is still open: on the device, and copied to the host."""
 
     def __init__(self, store: GraphStore, count: int) -> None:
         self.open = torch.zeros(count, dtype=torch.bool, device=store.device)  # [B]
@@ -28,12 +28,13 @@ class _Flags:
             self._ready = [torch.cuda.Event(), torch.cuda.Event()]
 
     def send(self) -> None:
-        """The last part of a step: has the flags copied to the host, without waiting for it."""
+        """Starts to copy the flags to the host, without waiting for it; the last part of a step."""
         if self._host is not self.open:
             self._host.copy_(self.open, non_blocking=True)
 
     def sent(self, step: int) -> None:
-        """Marks the place of a step that was launched, up to which :meth:`read` waits."""
+        """To be called when ``step`` was launched: :meth:`read` waits until the device has come so
+        far."""
         if self._ready:
             self._ready[step % 2].record()
 
@@ -45,22 +46,24 @@ class _Flags:
 
 
 class SearchRows:
-    """One size of a search: its buffers, and the step that works on them. Families define
-    :meth:`step`.
+    """The buffers of a search, for one size of batches, and the step that works on them; families
+    define :meth:`step`.
 
     Args:
         store: records the steps.
+        engine: the model's engine.
         source: the encoded source, of B rows.
         start: the z start symbols of each row.
         eos: id of ``</s>``, which closes a row.
-        beam: N.
-        capacity: C, the slots of the cache.
-        numbers, ids: the width of the log's lines of numbers and of integers.
+        beam: N, the hypotheses of each sentence.
+        capacity: C, the number of slots of the cache.
+        numbers, ids: how many floating-point numbers, and how many integers, a step logs for each
+            sentence.
         layout: further arguments of :class:`.static_decoder.StaticDecoder`.
 
     Attributes:
-        steps: the steps that fit.
-        limits: LongTensor ``[B]``, the most words of each sentence; -1 in rows without one.
+        steps: the number of steps for which there are slots.
+        limits: LongTensor ``[B]``, the most words of each sentence; -1 in rows without a sentence.
         done: LongTensor ``[1]``, the number of steps so far.
         tokens: LongTensor ``[R, z]``, the inputs of the next step.
         totals: ``[B, N]``, sums of log-probabilities of the open hypotheses.
@@ -108,8 +111,8 @@ class SearchRows:
             self._turn()
 
     def begin(self) -> None:
-        """Resets the buffers of the step to the state before the first one; ``limits`` must be set
-        before."""
+        """Resets the buffers to their state before the first step; :attr:`limits` must be set when
+        this is called."""
         if self.decoder.cache is not self._home:
             self._turn()
         self._clear()
@@ -127,8 +130,8 @@ class SearchRows:
         """Chooses the next tokens, without reading anything from the device.
 
         Returns:
-            Numbers and ids for the log, ``[B, …]`` each. Without a beam these are the
-            log-probabilities and words chosen; with one, the step updates :attr:`tokens`,
+            (numbers, ids) for the log, ``[B, …]`` each. Without a beam (N = 1) these are the
+            log-probabilities and words chosen; with one, the step itself updates :attr:`tokens`,
             :attr:`totals`, :attr:`ended`, the flags and the order of the rows.
         """
         raise NotImplementedError
@@ -163,7 +166,8 @@ class SearchRows:
         self.flags.send()
 
     def take(self, other: "SearchRows", kept: Tensor) -> None:
-        """Continues with the sentences ``kept`` ``[B']`` of another size of the same search."""
+        """Continues with the sentences ``kept``, LongTensor ``[B']``, of a search that ``other``
+        began in buffers of another size."""
         count, beam = kept.numel(), self.beam
         self.limits.fill_(-1)
         self.begin()
@@ -183,20 +187,22 @@ class SearchRows:
         return self.done if self._block == 1 else self.done * self._block
 
     def keep(self, parents: Tensor) -> Tensor:
-        """Continues with the beams ``parents`` ``[B, N]`` of each sentence; returns their rows,
-        ``[B, N]``."""
+        """Has beam n of each sentence continue beam ``parents[:, n]``, LongTensor ``[B, N]``;
+        returns the rows of these beams, ``[B, N]``."""
         rows = parents + self._first
         self.decoder.reorder(rows.view(-1))
         return rows
 
     def log(self, first: int, end: int) -> Tuple[Tensor, Tensor]:
-        """Steps ``first`` to ``end - 1`` of the log, on the host; waits for the device."""
+        """The log (numbers, ids) of steps ``first`` to ``end - 1``, ``[steps, B, …]`` each, on the
+        host; waits for the device."""
         return to_host(self._numbers[first:end], self._ids[first:end])
 
 
 class Rules(NamedTuple):
-    """The constraints of :class:`.constraints.Constraints` that do not depend on the sentence, and
-    what else is the same for all batches of a search."""
+    """What restricts the choice of words alike in all batches of a search: ids of special symbols,
+    minimum length and ``<unk>`` penalty, as in :class:`.constraints.Constraints`, and the
+    temperature, which divides the logits."""
 
     pad: int
     eos: int
@@ -215,10 +221,11 @@ class Rules(NamedTuple):
     def choose(
         self, decoder: StaticDecoder, tokens: Tensor, first: Tensor, places: Tensor, full: Tensor
     ) -> Tuple[Tensor, Tensor]:
-        """Feeds tokens to the decoder, and chooses the most probable allowed word behind each.
+        """Feeds tokens to the decoder, and chooses the most probable allowed word after each.
 
         Args:
-            tokens, first: see :meth:`.static_decoder.StaticDecoder.features`; ``[R, z]``.
+            tokens: LongTensor ``[R, z]``.
+            first: their first slot, see :meth:`.static_decoder.StaticDecoder.features`.
             places: LongTensor, broadcastable to ``[R, z]``, the number of words before each choice.
             full: BoolTensor ``[R, z]``, where only ``</s>`` is allowed.
 
@@ -254,8 +261,8 @@ class Rules(NamedTuple):
         return best.view_as(full), words.view_as(full)
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
-        """The log-probabilities of logits ``[..., V]``, without padding and with the penalty of
-        ``<unk>``."""
+        """The log-probabilities of logits ``[..., V]``, with padding forbidden (-inf) and ``<unk>``
+        penalised."""
         if self.temperature != 1.0:
             logits = logits / self.temperature
         log_probs = log_softmax(logits)
@@ -265,11 +272,11 @@ class Rules(NamedTuple):
         return log_probs
 
     def restrict_ends(self, log_probs: Tensor, places: Tensor, full: Tensor) -> Tensor:
-        """Forbids ``</s>`` before the least number of words.
+        """Forbids ``</s>`` before the minimum length.
 
         Args:
-            log_probs: ``[B, n, V]``, changed in place.
-            places: LongTensor ``[1]`` or ``[n]``, the number of words before each.
+            log_probs: ``[B, n, V]`` of n next words, changed in place.
+            places: LongTensor ``[1]`` or ``[n]``, the number of words before each of the n.
             full: BoolTensor ``[B, 1]`` or ``[B, n]``, where only ``</s>`` is allowed.
 
         Returns:

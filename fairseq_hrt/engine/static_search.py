@@ -30,7 +30,13 @@ ENOUGH = 256
 
 
 class _WordRows(SearchRows):
-    """The buffers and the step of greedy and beam search, word by word."""
+    """The buffers and the step of a greedy or beam search that writes one word per step.
+
+    Args:
+        plan: the settings of the search.
+        capacity: the number of slots of the cache.
+        longest: decoder positions of the model.
+    """
 
     def __init__(
         self,
@@ -101,8 +107,8 @@ class Segment:
 
     Attributes:
         sentences: the sentence in each row; None for rows without one.
-        numbers, ids: the log, ``[steps, B, …]``.
-        kept: rows that continue in the next segment.
+        numbers, ids: what the steps logged (:meth:`SearchRows.step`), ``[steps, B, …]`` each.
+        kept: the rows whose sentences continue in the next segment, in their order there.
     """
 
     sentences: List[Optional[int]]
@@ -117,7 +123,7 @@ class StaticSearch:
     Args:
         ensemble: its :class:`GraphStore` keeps the buffers and recordings of all sizes that were
             used.
-        longest: decoder positions of the model.
+        longest: the number of the model's decoder positions.
     """
 
     def __init__(self, ensemble: EngineEnsemble, *, longest: int) -> None:
@@ -135,7 +141,7 @@ class StaticSearch:
         return source
 
     def search(self, source: EncodedSource, count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
-        """The best hypotheses of the ``count`` sentences of ``source``, best first."""
+        """The best hypotheses of the first ``count`` sentences of ``source``, best first."""
         own = plan.constraints
         segments = self.run(
             source,
@@ -162,14 +168,14 @@ class StaticSearch:
         ones when more steps are needed.
 
         Args:
-            source: the encoded batch, which holds ``count`` sentences.
+            source: the encoded batch, whose first ``count`` rows hold sentences.
             rules: constraints with the length limits of these sentences.
             key: identifies this kind of search, by everything that its steps depend on.
             make: function (source, number of slots of the cache) → buffers.
-            block: z, words of a step.
+            block: z, the number of words that a step writes.
 
         Returns:
-            The record of the steps, a segment for each size of buffers, in order.
+            The log of the steps, in order: a new segment wherever the buffers were changed.
         """
         last = -(-(rules.longest_limit + 1) // block)  # the most steps
         # At least one step fits, however many words it has.
@@ -256,9 +262,9 @@ def _greedy_found(segments: List[Segment], count: int, plan: SearchPlan) -> List
 
 
 def _beam_found(segments: List[Segment], count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
-    """Reads the hypotheses from the log. Its lines have scores of the candidates that ended ``[N]``
-    (-inf: none) and of the open ones ``[N]``; parent beams of the former, parent rows and tokens of
-    the latter."""
+    """Reads the hypotheses from the log. For each step and sentence, its ``numbers`` are the scores
+    of the candidates that ended ``[N]`` (-inf: none) and of the open ones ``[N]``; its ``ids`` are
+    the parent beams of the former, and the parent rows and the tokens of the latter."""
     beams, limits = plan.beam, plan.constraints.limits
     links: List[Tuple[List[int], List[int]]] = []
     totals: List[List[float]] = []

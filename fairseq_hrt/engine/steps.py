@@ -29,8 +29,9 @@ class DecodingStep:
         positions: LongTensor ``[q]`` or ``[R, q]``, positions of the chosen tokens in the sentence
             (1 = first word).
         tokens: LongTensor ``[R, q]``, the chosen tokens of each row; pad where a row chose nothing.
-        scores: their log-probabilities: in a parallel pass of each token, ``[R, q]``; in a search
-            of the whole hypothesis so far, ``[R]``.
+        scores: log-probabilities: in a parallel pass those of the tokens, ``[R, q]``. Else ``[R]``:
+            in a beam search those of the whole hypotheses so far, in a greedy one those of the
+            tokens.
     """
 
     stage: str
@@ -44,7 +45,14 @@ class DecodingStep:
 def single_step(
     stage: str, hypotheses: Sequence[Hypothesis], pad: int, device: torch.device
 ) -> DecodingStep:
-    """The only step of a decoder that writes one whole translation of each sentence in one pass."""
+    """The only step of a decoder that writes whole translations in one pass.
+
+    Args:
+        stage: see :class:`DecodingStep`.
+        hypotheses: one for each sentence.
+        pad: id of padding, which fills up shorter translations.
+        device: where the step's tensors are made.
+    """
     width = max(len(hypothesis.tokens) for hypothesis in hypotheses)
 
     def padded(rows: Sequence[Sequence[Any]], value: Any) -> Tensor:

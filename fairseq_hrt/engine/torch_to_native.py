@@ -33,8 +33,8 @@ def write_runtime_model(
     Args:
         model: fairseq's ``transformer``, or the model of a family whose decoder has
             :class:`.native_parts.NativeParts`, loaded for decoding.
-        source, target: its dictionaries.
-        path: of the file.
+        source, target: the model's dictionaries.
+        path: the file to be written.
         weights: ``int8`` or ``float32``.
 
     Raises:
@@ -50,10 +50,11 @@ def write_runtime_model(
 def convert(
     model: FairseqModule, source: Dictionary, target: Dictionary, *, weights: str = "int8"
 ) -> Tuple[Header, Dict[str, np.ndarray]]:
-    """The header and the tensors of a model; see :func:`write_runtime_model`.
+    """The header and the tensors, {name: array}, of a model's file; arguments as for
+    :func:`write_runtime_model`.
 
     Raises:
-        NumericalError: a parameter is not finite; besides the errors of that function.
+        NumericalError: a parameter is not finite. Further errors as of that function.
     """
     require_stored(weights)
     family = check_convertible(model, source, target)
@@ -82,7 +83,7 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
         engine = TransformerEngine(model)
     except UnsupportedModelError as error:
         raise UnsupportedModelError(
-            f"the native engine cannot decode this model either: {error}"
+            f"the native engine cannot decode this model: {error}"
         ) from None
     encoder, decoder = model.encoder, model.decoder
     if not engine.encoder_layers or not isinstance(encoder, TransformerEncoderBase):
@@ -147,7 +148,8 @@ def _family(decoder: FairseqModule) -> str:
 
 
 def _heads(layer: FairseqModule) -> int:
-    """Attention heads of a layer; a recurrent layer attends to the source only."""
+    """The number of attention heads of a layer: of its self-attention or, in a recurrent layer, of
+    its attention to the source."""
     attention = getattr(layer, "self_attn", None) or layer.encoder_attn
     return int(attention.num_heads)
 
@@ -197,7 +199,8 @@ def header_of(
 
 
 def _made(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
-    """Tensors of the model file that are not parameters of a plain Transformer."""
+    """The tensors of the model file, by name, that are not parameters of a plain Transformer:
+    position vectors and those of the family."""
     found: Dict[str, Tensor] = {}
     for side, module, count in (
         ("encoder", model.encoder, header.encoder_positions),

@@ -51,8 +51,8 @@ class TransformerEngine:
         self._pack()
 
     def refresh(self) -> None:
-        """Packs the weights again if the model was moved or cast since; in-place updates need no
-        refresh."""
+        """Packs the weights again if the model was moved or cast since they were packed; in-place
+        updates need no refresh."""
         if list(map(Tensor.data_ptr, self._parameters)) != self._addresses:
             self._pack()
         elif not self.static_weights:
@@ -83,7 +83,8 @@ class TransformerEngine:
         return self.remember(encoded, bias, lengths)
 
     def encode_static(self, tokens: Tensor) -> Memory:
-        """Encodes ``[B, S]``, padded anywhere, as :meth:`encode` but without reading the device.
+        """Encodes sources ``[B, S]``, padded anywhere, as :meth:`encode` does, but without copying
+        anything from the device to the host.
 
         Only for encoders that the engine packs (:attr:`encoder_layers`).
         """
@@ -94,7 +95,8 @@ class TransformerEngine:
         return self.remember(encoded, bias, (~padding).sum(1))
 
     def remember(self, encoded: Tensor, bias: Optional[Tensor], lengths: Tensor) -> Memory:
-        """Computes keys and values of all decoder layers; arguments as in :class:`Memory`."""
+        """The :class:`Memory` of an encoded source, with the keys and values of all decoder layers;
+        arguments as its attributes."""
         pairs = [layer.cross.remember(encoded) for layer in self.layers]
         keys, values = ([own[side] for own in pairs] for side in (0, 1))  # [B, H, S, d] each
         return Memory(keys, values, bias, lengths, encoded.size(1), encoded)
@@ -194,7 +196,8 @@ class TransformerEngine:
         """
         if self.recurrent and (visible is not None or not causal):
             raise ValueError(
-                "a decoder with recurrent cells sees all words before each word and none after it"
+                "a decoder with recurrent cells sees all words before each word and none after it;"
+                " leave out visible and causal"
             )
         count = tokens.size(1)
         x = self.embed(tokens, positions, vectors)  # [R, q, D]
@@ -255,9 +258,9 @@ class TransformerEngine:
 
         Args:
             x: ``[R, q, D]``, the new tokens.
-            state: the cache, to which they are added; None: there are only the new tokens.
-            bias: ``[1 or R, 1, q, T + q]`` or None.
-            distances: of this step, if positions are relative.
+            state: the cache, to which the new tokens are added; None: there are no others.
+            bias: the additive mask, ``[1 or R, 1, q, T + q]``, or None.
+            distances: the relative positions of this step; None if the model has none.
             chosen: LongTensor ``[q']``, the new tokens whose output is wanted; None: all.
 
         Returns:
@@ -286,7 +289,7 @@ class TransformerEngine:
     @torch.no_grad()
     @torch.inference_mode(False)
     def _pack(self) -> None:
-        """Collects the weights; the projections of a layer are stacked in place.
+        """Collects the model's weights; those of a layer's fused projections are stacked in place.
 
         Inference mode is switched off: parameters moved within it would become inference tensors
         and could not be trained any more.

@@ -93,9 +93,9 @@ def attention_block(
     Args:
         qkv: ``[R, q, 3 * D]``, projected queries, keys and values; queries are not scaled yet.
         cache_k, cache_v: ``[R * H, C, d]`` of one layer, contiguous, written in place.
-        position: LongTensor ``[1]`` or ``[R]`` on the device: the cached tokens so far.
+        position: LongTensor ``[1]`` or ``[R]`` on the device: the number of cached tokens so far.
         heads: H.
-        scale: of the queries.
+        scale: factor of the queries.
         causal: a new token sees the new tokens up to itself; False: all new tokens.
         visible: BoolTensor ``[q, C]`` or ``[R, q, C]``, the slots that each new token may see if
             ``causal`` allows it, too; it must see at least one. None: all.
@@ -197,11 +197,12 @@ def cross_attention(
             not scaled yet; contiguous.
         keys, values: ``[B * H, S, d]``, contiguous.
         heads: H.
-        scale: of the queries.
-        beams: N, rows of a sentence.
-        bias: ``[B, S]``, added to the scores; -inf hides a source token. Of any shape with B * S
-            numbers, such as ``[B, 1, 1, S]``, and of the type of the queries.
-        lengths: LongTensor ``[B]``, source tokens of each sentence; later ones are not read.
+        scale: factor of the queries.
+        beams: N, the rows of each sentence.
+        bias: ``[B, S]``, added to the scores; -inf hides a source token. Any shape with B * S
+            numbers, such as ``[B, 1, 1, S]``, will do; the type is that of the queries.
+        lengths: LongTensor ``[B]``, the number of source tokens of each sentence; later ones are
+            not read. None: all S are.
         out: shape of ``queries``, contiguous, to be written. None: a new tensor.
 
     Returns:
@@ -238,7 +239,8 @@ def cross_attention(
 def _check(
     qkv: Tensor, cache_k: Tensor, cache_v: Tensor, heads: int, relative: Optional[Tensor]
 ) -> tuple[int, int]:
-    """Checks all shapes; returns (R, q)."""
+    """Checks the shapes of the arguments of :func:`attention_block`, except ``visible``; returns
+    (R, q)."""
     if qkv.dim() != 3 or qkv.size(2) != 3 * heads * cache_k.size(2):
         raise ValueError(
             f"qkv {tuple(qkv.shape)} does not fit {heads} heads of {cache_k.size(2)} numbers; give"

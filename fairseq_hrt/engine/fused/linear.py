@@ -68,7 +68,8 @@ def fused_linear(
     residual_norm: Optional[Norm] = None,
     out: Optional[Tensor] = None,
 ) -> Tensor:
-    """activation(LN?(x) W^T + b) + LN?(residual), in one kernel for 1 to 16 rows.
+    """activation(LN?(x) W^T + b) + LN?(residual), in one kernel for 1 to 16 rows; LN? is a layer
+    normalisation, or nothing if none is given.
 
     Sums are taken in float32; the normalised rows and the result are rounded to the type of ``x``,
     what lies between them is not. More than 16 rows, K above 4,096, and tensors that the kernels do
@@ -174,14 +175,14 @@ def _launch_some(
 
 
 def _split(width: int, itemsize: int, memory: int) -> tuple[int, int, bool]:
-    """(warps, inner numbers that each warp multiplies at once, whether all warps together cover the
-    whole inner dimension).
+    """How :func:`.linear_kernels.some_rows` splits the inner dimension: (warps, numbers that each
+    warp multiplies at once, whether all warps together cover it at once).
 
     Args:
-        width: K.
+        width: K, the size of the inner dimension.
         itemsize: bytes of a number.
-        memory: bytes of shared memory, which holds both operands; twice, where a loop fetches the
-            next ones meanwhile.
+        memory: bytes of shared memory. Both operands must fit there; twice, where a loop over the
+            inner dimension fetches the next ones meanwhile.
     """
     if itemsize == 2:
         most, warps = 512, 4 if width <= 512 else 8
@@ -217,4 +218,4 @@ def _check(
     if residual is not None and residual.shape != (x.size(0), weight.size(0)):
         raise ValueError(f"residual is {tuple(residual.shape)}; give {(x.size(0), weight.size(0))}")
     if residual_norm is not None and residual is None:
-        raise ValueError("residual_norm without a residual; give residual, too")
+        raise ValueError("residual_norm without a residual; give both, or only a residual")

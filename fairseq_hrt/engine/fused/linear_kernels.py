@@ -23,7 +23,8 @@ def activate(value, ACTIVATION: tl.constexpr):
 
 @triton.jit
 def let_next_start(EARLY: tl.constexpr):
-    """With ``EARLY`` the next kernel may start now, and read what no kernel writes."""
+    """With ``EARLY`` lets the next kernel start now; before this one has ended, it may read only
+    what no kernel writes."""
     if EARLY:
         gdc_launch_dependents()
 
@@ -60,8 +61,8 @@ def addend(
     residual, gamma, beta, stride, m, n, real, wanted, outputs, eps,
     BLOCK_ROW: tl.constexpr,
 ):  # fmt: skip
-    """LN?(residual) ``[M, N]`` in fp32 at columns ``n``; ``gamma`` and ``beta`` ``[N]`` are those
-    of the columns, or None."""
+    """The residual ``[M, N]`` of rows ``m`` at columns ``n``, in fp32; layer-normalised unless
+    ``gamma`` and ``beta`` ``[N]``, the parameters of these columns, are None."""
     starts = residual + m.to(tl.int64)[:, None] * stride
     kept = tl.load(starts + n[None, :], mask=real[:, None] & wanted[None, :], other=0.0)
     kept = kept.to(tl.float32)
@@ -97,7 +98,8 @@ def statistics(x, stride, m, rows, width, eps, BLOCK_K: tl.constexpr):
 
 @triton.jit
 def finish(value, bias, residual, ACTIVATION: tl.constexpr):
-    """act(value + bias) + residual of ``[M, N]``; ``bias`` ``[N]`` or None, so ``residual``."""
+    """act(value + bias) + residual; ``value`` and ``residual`` ``[M, N]``, ``bias`` ``[N]``. Bias
+    and residual may be None."""
     if bias is not None:
         value += bias.to(tl.float32)[None, :]
     value = activate(value, ACTIVATION)
@@ -194,8 +196,8 @@ def normalise_split(a, gamma, beta, inside, width, eps):
 def in_blocks(
     x_starts, w_starts, gamma, beta, x, m, n, k, rows, width, outputs, x_stride, eps
 ):  # fmt: skip
-    """The parts ``[SPLIT, N, M]`` of the product of :func:`some_rows`, with operands that shared
-    memory does not hold at once."""
+    """The product of :func:`some_rows` as ``[SPLIT, N, M]``, the part of each warp, where shared
+    memory does not hold the whole operands: the inner dimension is read in blocks."""
     wanted = (n < outputs)[None, :, None]
     real = (m < rows)[None, :, None]
     step: tl.constexpr = k.shape[0] * k.shape[1]

@@ -96,7 +96,7 @@ def choose(
         pad, eos, unk: ids of the special tokens.
         unkpen: subtracted from the log-probability of ``<unk>``; infinity forbids it.
         forbid_eos: BoolTensor ``[M]``, rows that must not end yet.
-        only_eos: BoolTensor ``[M]``, rows that have to end: chosen is ``eos``, with its
+        only_eos: BoolTensor ``[M]``, rows that have to end: ``eos`` is chosen, with its
             log-probability, whatever ``forbid_eos`` is.
         out: (token, log_prob) to be written, contiguous. None: new tensors.
 
@@ -199,9 +199,9 @@ def embed(
         token: LongTensor ``[M]``.
         table: ``[V, D]``, contiguous.
         positions_table: ``[P, D]``, contiguous; None for a model without positions.
-        position: LongTensor ``[1]`` or ``[M]`` on the device; one at P or behind it counts as P -
-            1. None without a table.
-        scale: of the token's vector.
+        position: LongTensor ``[1]`` or ``[M]`` on the device; larger ones than P - 1 count as P -
+            1. None if there is no ``positions_table``.
+        scale: factor of the token's vector.
         norm: (gamma ``[D]``, beta ``[D]``, eps) of a layer normalisation, or None.
         zero: id of a token that is embedded as zeros, or None.
         out: ``[M, D]``, contiguous, to be written. None: a new tensor.
@@ -210,8 +210,8 @@ def embed(
         ``[M, D]``.
 
     Raises:
-        ValueError: a table without a position, a position of another shape or type, or a tensor
-            that is not contiguous.
+        ValueError: ``positions_table`` without ``position``, a position of another shape or type,
+            or a tensor that is not contiguous.
     """
     rows, width = token.size(0), table.size(1)
     if positions_table is not None and position is None:

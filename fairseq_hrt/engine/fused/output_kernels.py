@@ -111,7 +111,8 @@ def choose_of_blocks(
     BLOCK: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """Chooses the token of a row among those that were best in each block."""
+    """Chooses the token of a row among the best ones of the blocks, which are the results of
+    :func:`choose_in_block`; also writes its log-probability."""
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     row = tl.program_id(0)

@@ -81,12 +81,13 @@ def best_words(
     Args:
         logits: ``[M, V]``; they are not changed.
         temperature: divides the logits, rounded to their type.
-        penalties: {word: number subtracted from its log-probability}; infinity forbids it.
-        eos: id of ``</s>``, for the following two.
+        penalties: {word: number subtracted from its log-probability}, or such pairs; infinity
+            forbids the word.
+        eos: id of ``</s>``, for ``forbid_eos`` and ``only_eos``.
         forbid_eos: BoolTensor ``[M]``, rows that must not choose ``</s>``.
         only_eos: BoolTensor ``[M]``, rows whose choice is ``</s>``, whatever ``forbid_eos`` is.
         forced: LongTensor ``[M]``, the word that a row has to choose; negative: none. ``only_eos``
-            takes precedence. A word that has to be chosen has no penalty.
+            takes precedence. Penalties do not apply to a forced word.
 
     Returns:
         log_prob: float32 ``[M]`` (float64 for float64 logits); NaN if any logit of the row is NaN.
@@ -180,9 +181,10 @@ def best_continuations_reference(
 
 
 def largest(values: Tensor, count: int) -> Tuple[Tensor, Tensor]:
-    """The ``count`` largest of each row and their columns, largest first; NaN comes first.
+    """The ``count`` largest values of each row and their columns, ``[B, count]`` each, largest
+    first; NaN comes first.
 
-    They lie in the chunks with the largest maxima, so that only those have to be sorted.
+    These values lie in the chunks with the largest maxima, so only those have to be sorted.
 
     Args:
         values: ``[B, M]``, contiguous.
@@ -223,7 +225,7 @@ def best_continuations(
         logits: ``[B * N, V]``; they are not changed.
         totals: ``[B, N]``, float32 unless the logits are float64; -inf for hypotheses that have no
             continuation.
-        count: continuations of a sentence, at most N * V.
+        count: how many continuations of each sentence to find, at most N * V.
         temperature: divides the logits, rounded to their type.
         pad, eos, unk: ids of the special words, all different.
         unkpen: subtracted from the log-probability of ``<unk>``; infinity forbids it.
@@ -231,11 +233,11 @@ def best_continuations(
         only_eos: BoolTensor ``[B]``, sentences that have to end, whatever ``forbid_eos`` is.
 
     Returns:
-        scores: ``[B, count]``, largest first; of equal ones the first hypothesis comes first, then
-            the first word. NaN precedes all: the first is NaN if any logit or total of the sentence
-            is. -inf where there are fewer.
-        tokens: LongTensor ``[B, count]``; always ids of the vocabulary.
-        parents: LongTensor ``[B, count]``, the hypotheses, 0 to N - 1.
+        scores: ``[B, count]``, largest first; equal ones in the order of their hypotheses, then of
+            their words. NaN precedes all: the first is NaN if any logit or total of the sentence
+            is. -inf where fewer continuations are allowed.
+        tokens: LongTensor ``[B, count]``, the words; always ids of the vocabulary.
+        parents: LongTensor ``[B, count]``, the hypotheses that they continue, 0 to N - 1.
 
     Raises:
         ValueError: flags or totals of another shape or type.
@@ -318,13 +320,14 @@ def _flags(rows: int, **flags: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]
 
 
 def _parts(words: int, block: int, wanted: int) -> Tuple[int, int]:
-    """(words of a part, parts) if a row of ``words`` is split into about ``wanted`` parts of whole
-    blocks."""
+    """(number of words in a part, number of parts) if a row of ``words`` words is split into about
+    ``wanted`` equal parts; a part is a multiple of ``block`` words."""
     blocks = -(-words // block)
     part = -(-blocks // min(max(wanted, 1), blocks)) * block
     return part, -(-words // part)
 
 
 def _alignment(logits: Tensor) -> int:
-    """A power of two that divides the number of words and the distance of rows."""
+    """The largest power of two, at most 16, that divides both the number of words and the distance
+    of rows in memory."""
     return math.gcd(logits.stride(0), logits.size(1), 16)

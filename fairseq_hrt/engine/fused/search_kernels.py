@@ -44,9 +44,9 @@ def best_of_part(  # noqa: C901 - most branches are the compiler's
 ):
     """The best allowed word among ``part`` words of a row.
 
-    If ``WHOLE``, the part is the row: ``tops`` ``[M]`` gets its log-probability and ``tokens`` the
-    word. Otherwise all but ``tokens`` are ``[M, splits]``, as those
-    of ``choose_in_block``.
+    If ``WHOLE``, the part is the row: ``tops`` ``[M]`` gets the word's log-probability, and
+    ``tokens`` ``[M]`` the word. Otherwise ``tops``, ``picks``, ``peaks`` and ``sums`` ``[M,
+    splits]`` get for each part what ``choose_in_block`` writes for each block.
     """
     place = tl.program_id(0)
     row = place // splits
@@ -142,9 +142,10 @@ def top_of_part(
 ):
     """The ``COUNT`` largest logits of ordinary words among ``part`` words of a row.
 
-    ``keys`` ``[R, splits, COUNT]``, in no order: the number of the logit in the order of all
-    numbers, then 65535 less the place of the word in the part. Keys are compared as integers, half
-    precision needs 32 bits and float32 64. Keys up to ``LEAST + PLACES`` stand for nothing.
+    ``keys`` ``[R, splits, COUNT]``, in no order, are integers that sort by logit, then by word: the
+    upper bits are the logit's (:func:`ordered`), the lower 16 are 65535 less the place of the word
+    in the part. Half precision needs 32 bits, float32 64. Keys up to ``LEAST + PLACES`` stand for
+    no word.
     ``peaks`` and ``sums`` ``[R, splits]``: the largest logit of all words, special ones included,
     and the sum of exp(logit - peak).
     """
@@ -239,8 +240,8 @@ def top_of_sentence(
     HALF: tl.constexpr,
     LEAST: tl.constexpr,
 ):
-    """The best continuations of a sentence: merges the candidates of all parts of its rows, and its
-    special words."""
+    """The best continuations of a sentence, among ``</s>``, ``<unk>`` and the candidates that
+    :func:`top_of_part` found in all parts of the sentence's rows."""
     sentence = tl.program_id(0)
     beam = tl.arange(0, ROWS)
     real = beam < BEAMS

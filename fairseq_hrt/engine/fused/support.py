@@ -51,8 +51,8 @@ def constant_parameters() -> Iterator[None]:
     capability 9.0 or more a kernel may then start, and read them, before the previous kernel has
     ended.
 
-    Kernels are compiled anew for this. What is to be recorded in a CUDA graph has to run within the
-    context once before.
+    Kernels are compiled anew for this. A function that is to be recorded in a CUDA graph has to run
+    within the context once before, so that they are compiled.
     """
     before = _constant.set(True)
     try:
@@ -81,8 +81,8 @@ def _starts_early(device: torch.device) -> bool:
 
 @cache
 def shared_memory(device: torch.device) -> int:
-    """Bytes of shared memory that a program may have on this device; under the interpreter those of
-    an H100."""
+    """Bytes of shared memory that a Triton program may have on this device; under the interpreter,
+    those that an H100 has."""
     if device.type != "cuda":
         return 227 * 1024
     from triton.runtime import driver
@@ -118,7 +118,8 @@ def destination(
 
 
 def delivered(found: Tensor, out: Optional[Tensor]) -> Tensor:
-    """``found``, copied to ``out`` if that is given; errors as of :func:`destination`."""
+    """``found`` or, if ``out`` is given, ``out`` with ``found`` copied to it; errors as of
+    :func:`destination`."""
     return found if out is None else destination(out, tuple(found.shape), found).copy_(found)
 
 

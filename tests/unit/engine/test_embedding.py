@@ -96,7 +96,7 @@ def test_learned_positions_end(side, option):
     packed = embedding(LearnedPositionalEmbedding(3 + PAD + 1, 4, PAD), side=side)
     packed.reserve(3)
     with pytest.raises(
-        ValueError, match=f"position 3 is needed but the model has learned 3; {option}"
+        ValueError, match=f"position 3 is needed but the model has learned 3 positions; {option}"
     ):
         packed.reserve(4)
 
