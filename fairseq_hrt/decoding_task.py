@@ -70,7 +70,8 @@ class DecodingTask(MultilingualTask):
 
     @classmethod
     def load_dictionary(cls, filename: str) -> TaskDictionary:
-        """Loads a dictionary as a class that turns the ids of a translation into words quickly."""
+        """Loads a dictionary file as a :class:`TaskDictionary`, which turns the ids of translations
+        into words faster than fairseq's own class."""
         return TaskDictionary.load(filename)
 
     @property
@@ -83,8 +84,9 @@ class DecodingTask(MultilingualTask):
         see :func:`~.engine.options_of_command`.
 
         Args:
-            args: the command's arguments (``cfg.generation``); the family's defaults replace None.
-            overrides: options that replace both.
+            args: the command's arguments (``cfg.generation``); an option of fairseq's that is None
+                there gets the family's default.
+            overrides: values by option name, which replace those of both.
         """
         missing = {
             name: read_value(name, value)
@@ -150,7 +152,9 @@ class DecodingTask(MultilingualTask):
         fairseq-interactive, validation with BLEU and the hub call this, each with other arguments.
 
         Raises:
-            ValueError: an option is not supported, or has no effect; the message names it.
+            ValueError: an option is not supported, or has no effect; or a generator class, an
+                allowed-token function or a language model is given, which this package's search
+                cannot use. The message names what is refused.
         """
         options = self.decoding_options(args, static_weights=not self._building_model)
         if getattr(args, "score_reference", False):
@@ -168,11 +172,13 @@ class DecodingTask(MultilingualTask):
         if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
             raise ValueError(
                 f"{type(self).__name__} brings its own search: another generator class or"
-                " allowed-token function cannot be used; use --task translation for it"
+                " allowed-token function cannot be used; leave them out, or decode a plain"
+                " Transformer with --task translation"
             )
         if (extra_gen_cls_kwargs or {}).get("lm_model") is not None:
             raise ValueError(
-                "--lm-path: not supported by this decoder; use --task translation for it"
+                "--lm-path: not supported by this decoder; leave it out, or decode a plain"
+                " Transformer with --task translation"
             )
         return self.generator_for(models, self._in_effect(options, args))
 
@@ -207,10 +213,12 @@ class DecodingTask(MultilingualTask):
         return generator
 
     def _without_native_ones(self, options: DecodingOptions, why: str) -> DecodingOptions:
-        """The options for PyTorch's engine, without those that only the native engine has.
+        """The options for PyTorch's engine, with ``weights`` at its default, since only the native
+        engine has others.
 
         Args:
-            why: the reason why the native engine cannot decode this, for the message.
+            options: the decoding options.
+            why: the reason why the native engine cannot decode with them, for the message.
 
         Raises:
             ValueError: an option was given that only the native engine has.
@@ -230,7 +238,7 @@ class DecodingTask(MultilingualTask):
 
         Raises:
             UnsupportedOption, UnsupportedModelError, LibraryUnavailable: only PyTorch can decode
-                this; the message gives the reason.
+                these models with these options; the message gives the reason.
         """
         require_native_search(self.record)
         if self.language is not None and self.language.at_ends:
@@ -298,12 +306,14 @@ class DecodingTask(MultilingualTask):
             return
         # On a CPU weights stay float32, also with --bf16.
         if torch.cuda.is_available() and not common.cpu:
-            raise UnsupportedOption("the model is trained on a GPU")
+            raise UnsupportedOption(
+                "the model is trained on a GPU, and the native engine runs on CPUs only"
+            )
 
     def _in_effect(self, options: DecodingOptions, args: Any) -> DecodingOptions:
-        """The options with those that have no effect reset, e.g. ``beam`` to 1 where the decoder
-        keeps one hypothesis. fairseq's own options are also reset in ``args``, which commands
-        print.
+        """Resets options that have no effect, e.g. ``beam`` to 1 where the decoder keeps one
+        hypothesis, and returns the result. fairseq's own options are also reset in ``args``, which
+        commands print.
 
         Raises:
             ValueError: an option that was given has no effect.

@@ -56,8 +56,9 @@ class FairseqFirst(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
     ) -> Optional[ModuleSpec]:
-        """A spec that returns the module ``fullname`` as it is, if importing fairseq has loaded it,
-        so that its code is not run twice; None leaves the search to the other finders."""
+        """Imports fairseq first if the module ``fullname`` needs it. If this loads ``fullname`` as
+        well, returns a spec for the loaded module, whose code is not run again; otherwise None,
+        which leaves the search to the other finders."""
         if "fairseq" in sys.modules or not needs_fairseq(fullname):
             return None
         importlib.import_module("fairseq")
@@ -77,8 +78,8 @@ class Moved(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
     ) -> Optional[ModuleSpec]:
-        """A spec that returns the module from its present place; None for names that did not
-        change."""
+        """A spec for the module at its present place, if ``fullname`` is an earlier name; None for
+        all other names."""
         package, _, rest = fullname.partition(".")
         part, _, module = rest.partition(".")
         if package != _PACKAGE or part not in MOVED:
@@ -94,7 +95,8 @@ class Moved(MetaPathFinder):
 
 
 class _Loaded(Loader):
-    """Loader that returns a module that is loaded already, and does not run its code again."""
+    """Loader that returns the ``module`` it is given, which is loaded already, and does not run its
+    code again."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module, self.spec = module, module.__spec__
@@ -107,7 +109,7 @@ class _Loaded(Loader):
 
 
 def install() -> None:
-    """Arranges that the families are registered when fairseq is imported; at once if it is imported
-    already."""
+    """Installs both import finders of this module, and arranges that the families are registered
+    when fairseq is imported, or at once if it has been."""
     sys.meta_path[:0] = [FairseqFirst(), Moved()]
     compat.when_fairseq_is_imported(register_families)

@@ -115,13 +115,13 @@ class EngineTranslationTask(DecodingTask):
                 require_tokenizer(self.cfg.eval_bleu_tokenizer)
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
-        """Returns the batch with what the family's criterion needs besides fairseq's entries (e.g.
-        targets in slots, or the size of a graph); this base class adds nothing.
+        """Returns the batch with what the family's criterion needs besides fairseq's entries (for
+        dag, e.g., the sizes of the graphs); this base class adds nothing.
 
         Args:
             sample: the batch from fairseq's data set.
-            update: the number of updates that the trainer has made, since a model loaded from a
-                checkpoint holds the number of an earlier training; None in validation, where
+            update: the number of updates that the trainer has made (not the model's own counter,
+                which a checkpoint may bring from an earlier training); None in validation, where
                 nothing is drawn at random.
         """
         return sample
@@ -171,8 +171,8 @@ class EngineTranslationTask(DecodingTask):
     def reduce_metrics(
         self, logging_outputs: Sequence[Dict[str, Any]], criterion: FairseqCriterion
     ) -> None:
-        """Logs fairseq's metrics with BLEU by :func:`log_bleu`: fairseq's own raises KeyError
-        'bleu' if all translations are empty, as they may be in an early validation."""
+        """Logs fairseq's metrics, but BLEU by :func:`log_bleu`: fairseq's own code for it raises
+        KeyError 'bleu' if all translations are empty, as they may be in an early validation."""
         super(TranslationTask, self).reduce_metrics(logging_outputs, criterion)
         log_bleu(logging_outputs, "_bleu", "bleu")
 
@@ -210,8 +210,9 @@ class EngineTranslationTask(DecodingTask):
     def bleu_statistics(
         self, generator: Any, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
     ) -> Dict[str, float]:
-        """The counts that BLEU is computed from, of one batch; they can be summed over batches and
-        workers. Keys begin with ``prefix``."""
+        """Decodes a batch and returns the counts that BLEU is computed from: lengths, and matched
+        and total n-grams of each order, which can be summed over batches and workers. Keys begin
+        with ``prefix``."""
         bleu = self._inference_with_bleu(generator, sample, model)
         logging_output = {f"{prefix}_sys_len": bleu.sys_len, f"{prefix}_ref_len": bleu.ref_len}
         for order in range(EVAL_BLEU_ORDER):
@@ -227,14 +228,17 @@ def require_tokenizer(name: str) -> None:
 
     if name not in BLEU.TOKENIZERS:
         raise ValueError(
-            f"--eval-bleu-tokenizer {name} is none of sacreBLEU's: {', '.join(BLEU.TOKENIZERS)}"
+            f"--eval-bleu-tokenizer {name} is not a tokeniser of sacreBLEU: give one of"
+            f" {', '.join(BLEU.TOKENIZERS)}"
         )
     try:
         BLEU(tokenize=name)
     except (ImportError, OSError, RuntimeError) as error:
         # The last line of sacreBLEU's message names the package.
         needed = " ".join(str(error).split())
-        raise ValueError(f"--eval-bleu-tokenizer {name}: {needed}") from error
+        raise ValueError(
+            f"--eval-bleu-tokenizer {name} cannot be used here; sacreBLEU reports: {needed}"
+        ) from error
 
 
 def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str) -> None:

@@ -9,12 +9,12 @@ def divided(
     batch: Sequence[int], vertices: np.ndarray, limit: int, multiple: int = 1
 ) -> Iterator[np.ndarray]:
     """Splits a batch into pieces of at most ``limit`` vertices, padding included: n sentences count
-    as n times the largest of them.
+    as n times the largest of them. Yields the indices of each piece.
 
     Args:
         batch: indices of sentences.
-        vertices: the vertices of each of them, ``[len(batch)]``.
-        limit: at least the largest of ``vertices``.
+        vertices: the number of vertices of each sentence's graph, ``[len(batch)]``.
+        limit: the most vertices of a piece; must be at least the largest of ``vertices``.
         multiple: a piece of more than this many sentences holds a multiple of this number, except
             the last one (``--required-batch-size-multiple``).
     """

@@ -24,15 +24,17 @@ class BeamPlan:
     """The settings of a beam search.
 
     Attributes:
-        beam: N, the prefixes kept.
-        nbest: texts wanted.
-        lenpen: texts are ranked by log-probability / tokens ** lenpen; 0: not normalised.
-        limits: LongTensor ``[B]``, the most words of a text.
-        shortest: the fewest words of a text.
+        beam: N, the number of prefixes of each sentence that are kept after each word.
+        nbest: the number of finished texts that are wanted for each sentence.
+        lenpen: texts are ranked by log-probability / tokens ** lenpen, where ``</s>`` counts as a
+            token; 0: not normalised.
+        limits: LongTensor ``[B]``, the most words of a text, without ``</s>``.
+        shortest: the fewest words of a text, without ``</s>``.
         eos: id of ``</s>``.
         keep_repeats: whether words that repeat the word before are printed.
-        mass_only_falls: True promises that no continuation is more probable than its prefix; False
-            for token probabilities raised to a power below 1.
+        mass_only_falls: True promises that no continuation is more probable than its prefix, so
+            that the search may stop early; give False for token probabilities raised to a power
+            below 1.
         language_model: its score is added to the log-probability; None: there is none.
     """
 
@@ -54,7 +56,8 @@ class Texts:
     Attributes:
         tokens: LongTensor ``[B, nbest, words + 1]``, with ``</s>``, and -1 behind it.
         log_probs: ``[B, nbest]``, log P(text); -inf where there are fewer texts.
-        ranks: ``[B, nbest]``, the normalised scores by which they are sorted.
+        ranks: ``[B, nbest]``, the scores by which the texts are sorted: log P(text), plus the
+            language model's score, divided by tokens ** lenpen.
     """
 
     tokens: Tensor
@@ -65,14 +68,14 @@ class Texts:
 def prefix_beam(
     links: Tensor, emissions: Tensor, end_scores: Tensor, last: Tensor, plan: BeamPlan
 ) -> Texts:
-    """Finds the best texts of each sentence of a batch.
+    """Finds the most probable texts of each sentence's graph, of the lengths that ``plan`` allows.
 
     Args:
         links: ``[B, L, L]``, log P(v | u).
         emissions: ``[B, L, V]``, P(token | v); those of the first and last vertex are not read.
         end_scores: ``[B, 2]``, log P(<s> | first) and log P(</s> | last).
         last: LongTensor ``[B]``, index of the last vertex.
-        plan: the settings.
+        plan: the settings of the search.
     """
     batch, size, vocabulary = emissions.shape
     device, beams = links.device, plan.beam
@@ -134,17 +137,19 @@ def best_paths(
     *,
     keep_repeats: bool,
 ) -> List[Optional[Tuple[List[int], List[float]]]]:
-    """The best path that prints a text, one of each sentence.
+    """The best path of each sentence among those that print its given text.
 
     Returns:
-        For each sentence (vertices, log-probabilities) of ``<s>`` and each token: the first vertex
-        that writes the token, and the log-probability of the token and of the link to it,
-        repetitions included; None if the sentence has no text.
+        For each sentence two lists with an entry for ``<s>`` and for each token of the text: the
+        first vertex that writes the token; and the log-probability of the token and of the link to
+        it, to which those of its repetitions on the path are added. None if the sentence has no
+        text, or no path prints it.
 
     Args:
-        texts: LongTensor ``[B, t]``, the text of each sentence; see :class:`Texts`.
+        texts: LongTensor ``[B, t]``, the text of each sentence, as in ``tokens`` of
+            :class:`Texts`; -1 throughout if there is none.
         emissions, end_scores, links: see :func:`prefix_beam`.
-        vertex_lengths: LongTensor ``[B]``.
+        vertex_lengths: LongTensor ``[B]``, the number of vertices of each graph.
         keep_repeats: see :class:`BeamPlan`.
     """
     lengths, last = (texts >= 0).sum(1).clamp(min=1) + 1, vertex_lengths - 1  # [B] each
@@ -179,13 +184,15 @@ def best_paths(
 def _with_repeats(
     standing: Tensor, edges: Tensor, emissions: Tensor, words: Tensor, inner: Tensor
 ) -> Tensor:
-    """The distribution over vertices at which a path may stand after each prefix, its last word
-    once or repeated: s ``[B, N, L]``.
+    """The probability, given each prefix, that its last word is written at vertex v, for the first
+    time or as a repetition: s ``[B, N, L]``.
 
     s = n + s E diag(P(word | .)), one unit triangular system for each prefix.
 
     Args:
-        standing: n, ``[B, N, L]``, the vertices at which the last word begins.
+        standing: n, ``[B, N, L]``, the probability that the last word begins at each vertex.
+        edges: E, ``[B, L, L]``, P(v | u).
+        emissions: see :func:`prefix_beam`.
         words: LongTensor ``[B, N]``, the last words.
         inner: BoolTensor ``[B, 1, L]``, True for vertices other than the first and last.
     """
@@ -211,8 +218,15 @@ def _with_repeats(
 def _collect(
     texts: Texts, words: Tensor, log_probs: Tensor, ranked: Tensor, plan: BeamPlan
 ) -> None:
-    """Merges the texts that end in this step, ``words`` ``[B, N, t]`` with ``log_probs`` ``[B, N]``
-    and ``ranked`` ``[B, N]`` (with the language model's score), into the finished ones."""
+    """Merges the prefixes that end in this step into the finished ``texts``, in place, and keeps
+    the best ``plan.nbest`` of each sentence.
+
+    Args:
+        texts: the finished texts so far.
+        words: LongTensor ``[B, N, t]``, the prefixes, without ``</s>``.
+        log_probs: ``[B, N]``, log P(text); -inf for prefixes that may not end here.
+        ranked: ``[B, N]``, ``log_probs`` plus the language model's scores.
+    """
     count = words.size(2)
     ranks = torch.cat([texts.ranks, ranked / (count + 1) ** plan.lenpen], 1)  # [B, nbest + N]
     texts.ranks, place = ranks.topk(plan.nbest, 1)  # [B, nbest] each
@@ -225,8 +239,9 @@ def _collect(
 
 
 def _complete(texts: Texts, scores: Tensor, plan: BeamPlan) -> bool:
-    """Whether it is certain that no open prefix can overtake the worst finished text that is
-    wanted."""
+    """Whether no open prefix of any sentence, of ``scores`` ``[B, N]``, can overtake the worst of
+    the finished texts that are wanted; False where that is not certain, e.g. with a language
+    model."""
     if plan.language_model is not None or not plan.mass_only_falls:
         return False
     best = scores.max(1).values  # [B]
@@ -249,7 +264,8 @@ class _Bonus:
             self.states = [[self.model.start()] * plan.beam for _ in range(batch)]
 
     def ending(self, log_probs: Tensor) -> Tensor:
-        """``log_probs`` ``[B, N]`` of prefixes that end now, plus their language model scores."""
+        """``log_probs`` ``[B, N]`` of prefixes that end now, plus the language model's scores for
+        them with ``</s>``."""
         if self.model is None:
             return log_probs
         last = [[self.model.step(state, None)[1] for state in row] for row in self.states]
@@ -260,8 +276,15 @@ class _Bonus:
         )
 
     def select(self, totals: Tensor, beams: int) -> Tuple[Tensor, Tensor]:
-        """Selects the N best of all continuations ``[B, N, V]``: (parent beams, tokens),
-        LongTensors ``[B, N]``."""
+        """Selects the N = ``beams`` best continuations of each sentence, and takes over their
+        language model states.
+
+        Args:
+            totals: ``[B, N, V]``, log-probabilities of all continuations.
+
+        Returns:
+            (indices of the prefixes that are continued, tokens), LongTensors ``[B, N]``.
+        """
         batch, _, vocabulary = totals.shape
         if self.model is None:
             flat = totals.view(batch, -1).topk(beams, 1).indices  # [B, N]

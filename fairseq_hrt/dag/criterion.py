@@ -51,14 +51,16 @@ class DagLoss(FairseqCriterion):
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
-        """The loss of a batch that has ``graph``, the :class:`GraphSample` that the task adds.
+        """The loss of the batch ``sample``, which must have an entry ``graph``, the
+        :class:`GraphSample` that the task adds; ``reduce`` has no effect.
 
         Returns:
             (loss summed over sentences, number of sentences with a path, logging output).
         """
         if "graph" not in sample:
             raise ValueError(
-                f"{type(self).__name__} needs the training samples of --task translation_dag"
+                f"{type(self).__name__} needs the training samples of --task translation_dag: give"
+                " that task"
             )
         graph, source = sample["graph"], sample["net_input"]
         share = self.schedule.at(graph.update)
@@ -92,10 +94,17 @@ class DagLoss(FairseqCriterion):
     def counts(
         self, output: DagOutput, graph: GraphSample, possible: Tensor, checks: PostponedChecks
     ) -> Dict[str, int]:
-        """The numbers that the log sums up, in one transfer from the device.
+        """The batch's counts for the log, by name, read from the device in one transfer: sentences
+        and tokens with a path, all tokens and vertices, cut graphs, and the results of glancing.
+
+        Args:
+            output: the model's output.
+            graph: targets and graph sizes.
+            possible: BoolTensor ``[B]``, whether a sentence has a path.
+            checks: postponed checks of the dynamic programs' arguments.
 
         Raises:
-            ValueError: one of the ``checks`` of the dynamic programs' arguments fails.
+            ValueError: one of the ``checks`` fails.
         """
         counts = {
             "sample_size": possible.sum(),
@@ -117,9 +126,9 @@ class DagLoss(FairseqCriterion):
 
     @property
     def draws_its_share(self) -> bool:
-        """Whether each sentence draws the share of tokens that it is shown
-        (``--dag-glance-strategy cmlm``) instead of following the schedule; only a schedule of 0
-        switches that off."""
+        """Whether the share of tokens that the decoder is shown is drawn for each sentence
+        (``--dag-glance-strategy cmlm``) instead of taken from the schedule; False also if the
+        schedule is 0 throughout, which switches glancing off."""
         return self.strategy == "cmlm" and any(share for _, share in self.schedule.knots)
 
     def losses(
@@ -130,7 +139,8 @@ class DagLoss(FairseqCriterion):
         raise NotImplementedError
 
     def glancer(self, graph: GraphSample, share: float) -> Glancer:
-        """The function that chooses the tokens that the model is shown."""
+        """The function that chooses which target tokens of the batch the decoder is shown;
+        ``share`` is the value of the schedule at this update."""
         return functools.partial(
             choose_glanced,
             targets=graph.targets,
@@ -143,7 +153,8 @@ class DagLoss(FairseqCriterion):
         )
 
     def length_loss(self, output: DagOutput, possible: Tensor, log: Dict[str, Any]) -> Tensor:
-        """The length head's weighted cross-entropy, summed over sentences with a path."""
+        """The length head's cross-entropy times its weight, summed over the sentences with a path
+        (``possible`` ``[B]``); stores the unweighted sum in ``log`` as ``length_loss``."""
         assert output.length_logits is not None and output.length_labels is not None
         losses = F.cross_entropy(  # [B]
             output.length_logits.float(), output.length_labels, reduction="none"
@@ -155,7 +166,8 @@ class DagLoss(FairseqCriterion):
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
         """Logs the skipped sentences and their share, vertices per token, the length head's loss,
-        graphs that were cut, and with glancing the shares of right and of shown vertices."""
+        the number of graphs that were cut to the decoder's positions, and with glancing how large a
+        share of the best path's vertices was right, and how large a share was shown."""
         log = _Sums(logging_outputs)
         log.mean("skipped", "nsentences", name="skipped_share")
         metrics.log_scalar_sum("skipped_sentences", log("skipped"), priority=200, round=0)
@@ -191,7 +203,7 @@ class _Sums:
 
 @register_criterion("dag_nll_loss", dataclass=DagNllLossConfig)
 class DagNllLoss(DagLoss):
-    """-log P(y) / T over all paths (DA-Transformer, Eq. 5), for targets y of T tokens.
+    """-log P(y) / T for targets y of T tokens; P(y) sums over all paths (DA-Transformer, Eq. 5).
 
     ``nll_loss`` (bits) and ``ppl`` are per target token, ``<s>`` and ``</s>`` included; in training
     they are measured with glancing, in the second pass.
@@ -234,10 +246,10 @@ class DagNllLoss(DagLoss):
 class DagFuzzyLoss(DagLoss):
     """-(brevity penalty * clipped n-gram precision), expected over all paths (FA-DAT, Eq. 17).
 
-    For fine-tuning a model trained with ``dag_nll_loss``; the log-likelihood is not part of it.
-    Shown tokens change only the decoder's input. ``--dag-length-loss-factor`` is 0 by default here:
-    the length head has been trained, and its cross-entropy of about 3 per sentence would outweigh
-    this loss, which lies between -1 and 0.
+    For fine-tuning a model trained with ``dag_nll_loss``; this loss has no log-likelihood term.
+    Tokens shown by glancing change only the decoder's input. ``--dag-length-loss-factor`` is 0 by
+    default here: the length head has been trained, and its cross-entropy of about 3 per sentence
+    would outweigh this loss, which lies between -1 and 0.
     """
 
     def __init__(

@@ -21,7 +21,8 @@ class LengthHead(nn.Module):
 
     Args:
         width: D of the encoder.
-        classes: their number; differences are clipped to -(classes // 2) … (classes - 1) // 2.
+        classes: the number of differences told apart, -(classes // 2) … (classes - 1) // 2; those
+            beyond are clipped to these ends.
         absolute: whether to predict the number of words itself, clipped to 0 … classes - 1.
     """
 
@@ -39,14 +40,16 @@ class LengthHead(nn.Module):
         return self.output((encoded * real).sum(1) / real.sum(1))  # [B, classes]
 
     def label(self, words: Tensor, source_lengths: Tensor) -> Tensor:
-        """The class of targets with this many ``words`` ``[B]``: LongTensor ``[B]``."""
+        """The index of the class that is right for targets of ``words`` ``[B]`` words and sources
+        of ``source_lengths`` ``[B]`` tokens: LongTensor ``[B]``."""
         if not self.absolute:
             words = words - source_lengths + self.classes // 2
         return words.clamp(0, self.classes - 1)  # [B]
 
     def words(self, logits: Tensor, source_lengths: Tensor) -> Tensor:
-        """The most probable number of words, at least 1 where the head predicts differences:
-        LongTensor ``[B]``."""
+        """The most probable number of target words for ``logits`` ``[B, classes]``, LongTensor
+        ``[B]``; at least 1 where the head predicts differences. ``source_lengths`` ``[B]`` are in
+        tokens."""
         best = logits.argmax(1)  # [B]
         if self.absolute:
             return best
@@ -59,8 +62,9 @@ class DagDecoder(ParallelDecoder):
     Attributes:
         links: the :class:`LinkPredictor`.
         length_head: the :class:`LengthHead` with ``--dag-upsample-base predict``, else None.
-        scale: the :class:`UpsampleScale`.
-        count_bos: whether source lengths count a start symbol that is not read.
+        scale: the :class:`UpsampleScale`, lambda.
+        count_bos: whether graph sizes count one source token more, for a start symbol that the
+            encoder does not read.
         reads_bos: whether the encoder reads a start symbol before the source.
         besides: see :func:`.graph_size.vertices_from_source`.
     """
@@ -101,8 +105,9 @@ class DagDecoder(ParallelDecoder):
             )
 
     def vertex_inputs(self, vertex_lengths: Tensor, width: Optional[int] = None) -> Tensor:
-        """``<s> <unk> … <unk> </s>`` for graphs of these sizes: LongTensor ``[B, L]``; L is
-        ``width``, if given, which may be more than the largest graph has."""
+        """The decoder's input ``<s> <unk> … <unk> </s>`` for graphs of these numbers of vertices,
+        padded on the right: LongTensor ``[B, L]``. L is ``width``, which may exceed the largest
+        graph; None: as many as the largest graph has."""
         return vertex_inputs(vertex_lengths, **self.special, width=width)
 
     def read_source(self, tokens: Tensor, lengths: Tensor) -> Tuple[Tensor, Tensor]:
@@ -141,8 +146,9 @@ class DagDecoder(ParallelDecoder):
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str
     ) -> Dict[str, Tensor]:
-        """Adds newly initialised links and length head, which the checkpoint of another Transformer
-        lacks, so that it can be fine-tuned."""
+        """Adds newly initialised parameters of the links and the length head to ``state_dict``, in
+        place, where they are missing, so that another Transformer can be fine-tuned. Keys of the
+        decoder begin with ``name``."""
         super().upgrade_state_dict_named(state_dict, name)
         for key, value in self.state_dict().items():
             if key.startswith(("links.", "length_head.")) and f"{name}.{key}" not in state_dict:

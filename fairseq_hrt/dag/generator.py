@@ -32,7 +32,9 @@ MOST_LINKS = 2**28
 
 
 def decode_scale(decoder: Any, options: DecodingOptions) -> float:
-    """lambda, the vertices per token, in decoding and validation."""
+    """lambda, the vertices per token, in decoding and validation:
+    ``--dag-decode-upsample-scale``, else the middle of the range that the model was trained with.
+    """
     given = options.dag_decode_upsample_scale
     return decoder.scale.middle if given is None else given
 
@@ -51,30 +53,34 @@ class DagGenerator(EngineGenerator):
     strategies differ in how they search and score such repetitions:
 
     * greedy and sample follow the links of the graph. Score: log P(path, tokens), repetitions
-      included. With ``--dag-repeats collapsed`` so do lookahead, viterbi and joint-viterbi, as in
-      DA-Transformer and FA-DAT.
+      included. lookahead, viterbi and joint-viterbi do the same only with ``--dag-repeats
+      collapsed`` (as in DA-Transformer and FA-DAT) or ``--dag-keep-repeats``, and lookahead also
+      where it suppresses repeats (:attr:`suppresses_repeats`).
     * Otherwise lookahead, viterbi and joint-viterbi search the graph of
       :func:`~..ops.without_repeats`, whose paths lead from the first vertex of a word to the first
       vertex of the next. Score: log-probability that the words begin at these vertices, summed over
-      all repetitions between them. viterbi and joint-viterbi then compare lengths in printed words.
-    * beam: a hypothesis is a printed text. Score: log P(text), summed over all paths that print it;
-      ``--dag-decode-beta`` weighs token probabilities in the score, too.
+      all repetitions between them. The length of a path is then its number of printed words.
+    * beam: a hypothesis is a printed text. Score: log P(text), summed over all paths that print it.
+      ``--dag-decode-beta`` changes this score as well as the search: token probabilities are raised
+      to that power in both.
 
     Scores are divided by the number of printed tokens ** lenpen. greedy, lookahead and sample
     choose a path without knowing its length, and cut off words beyond ``--max-len-a/-b``; the
     others find paths within the limit, if there are any.
 
     Args:
-        models: the ensemble; all compute the same graph sizes.
+        models: the ensemble; all must agree in the options that determine the sizes of graphs.
         dictionary: the target dictionary.
         options: the decoding options.
         seed: seed of sampling.
 
     Attributes:
-        graph_hooks: called with the :class:`Graphs` and the best hypotheses of every batch.
+        graph_hooks: functions that are called with the :class:`Graphs` of every batch and the
+            hypotheses of each of its sentences, best first.
 
     Raises:
-        ValueError: the strategy does not support the value of an option, or the models differ.
+        ValueError: the strategy does not support the value of an option, or the models do not
+            agree.
     """
 
     family = "dag"
@@ -91,8 +97,8 @@ class DagGenerator(EngineGenerator):
         require_ranking(options)
         if self.forced:
             raise ValueError(
-                f"--forced-start {options.forced_start}: a graph has no given beginning; leave"
-                " it out"
+                f"--forced-start {options.forced_start}: a graph cannot begin with given words;"
+                " leave it out"
             )
         self.strategy, self.seed = options.dag_decode_strategy, seed
         self.decoder = models[0].decoder
@@ -123,8 +129,8 @@ class DagGenerator(EngineGenerator):
     ) -> List[List[Hypothesis]]:
         if prefix is not None or start is not None:
             raise ValueError(
-                "--prefix-size and start symbols of languages: a graph has no given beginning;"
-                " leave them out"
+                "--prefix-size and start symbols of languages: a graph cannot begin with given"
+                " words; leave them out"
             )
         tokens, lengths = self.decoder.read_source(
             net_input["src_tokens"], net_input["src_lengths"]
@@ -132,8 +138,8 @@ class DagGenerator(EngineGenerator):
         return self._decode_read({"src_tokens": tokens, "src_lengths": lengths})
 
     def _decode_read(self, net_input: Dict[str, Tensor]) -> List[List[Hypothesis]]:
-        """Decodes sources as the encoder reads them, in pieces if their graphs would need too much
-        memory."""
+        """Decodes a batch whose sources are as :meth:`DagDecoder.read_source` returns them; in
+        smaller batches if its graphs would need too much memory."""
         count = self.graphs_at_once(net_input["src_tokens"].size(1))
         if count < len(net_input["src_tokens"]) and not self.graph_hooks:
             pieces = zip(*(net_input[name].split(count) for name in ("src_tokens", "src_lengths")))
@@ -162,8 +168,8 @@ class DagGenerator(EngineGenerator):
     def ranked(
         self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
     ) -> List[List[Hypothesis]]:
-        """See the base class; then calls the step hooks and the graph hooks, with the final order
-        of the hypotheses."""
+        """Lets the rescorer, if there is one, rank the hypotheses of each sentence; then calls the
+        step hooks and the graph hooks with the final order."""
         found = super().ranked(net_input, hypotheses)
         if self.step_hooks:
             step = single_step(
@@ -193,19 +199,22 @@ class DagGenerator(EngineGenerator):
         return max(1, MOST_LINKS // (decoder.links.heads * vertices * vertices))
 
     def build_graphs(self, memories: List[Memory]) -> Graphs:
-        """The graphs of encoded sentences."""
+        """The graphs of a batch; ``memories`` are its encoded sources, one :class:`Memory` for each
+        model."""
         return self.builder().build(memories, self.vertex_lengths(memories))
 
     def builder(self) -> GraphBuilder:
-        """The builder of graphs, with the present weights."""
+        """The builder of graphs, made at the first call and used again; its copy of the weights of
+        the links is up to date."""
         if self._builder is None:
             self._builder = GraphBuilder(self.ensemble, self.penalties)
         self._builder.refresh(static_weights=self.options.static_weights)
         return self._builder
 
     def vertex_lengths(self, memories: List[Memory]) -> Tensor:
-        """L, the number of vertices, of each sentence, which depends on that sentence alone:
-        LongTensor ``[B]``."""
+        """L, the number of vertices of each sentence's graph, which depends on that sentence alone:
+        LongTensor ``[B]``, cut to the decoder's positions with one warning. ``memories``: see
+        :meth:`build_graphs`."""
         sizes = vertices_of_encoded([model.decoder for model in self.models], memories, self.scale)
         most = self.decoder_positions
         if not self._warned_of_clamping and bool((sizes > most).any()):
@@ -240,7 +249,8 @@ class DagGenerator(EngineGenerator):
         sample: Dict[str, Any],
         look: Callable[[Graphs, List[Hypothesis]], List[Any]],
     ) -> List[Any]:
-        """Decodes a batch; returns what ``look`` returns for its graphs and best hypotheses."""
+        """Decodes a batch; returns the list that ``look`` makes of its graphs and the best
+        hypothesis of each sentence."""
         found: List[Any] = []
         with attached(
             self.graph_hooks,
@@ -265,8 +275,8 @@ class DagGenerator(EngineGenerator):
 
     @property
     def suppresses_repeats(self) -> bool:
-        """Whether repeats are suppressed, so that the choice of each word depends on those before
-        it."""
+        """Whether ``--dag-no-repeat-consecutive`` or ``--no-repeat-ngram-size`` forbids repeats, so
+        that the choice of each word depends on the words before it."""
         return bool(self.options.dag_no_repeat_consecutive or self.options.no_repeat_ngram_size)
 
     @property
@@ -288,8 +298,9 @@ class DagGenerator(EngineGenerator):
         )
 
     def by_recording(self, tokens: Tensor) -> Optional[List[List[Hypothesis]]]:
-        """The result of :meth:`by_path`, computed by one function of fixed shapes; None where that
-        is not possible. The log gives each reason once.
+        """The result of :meth:`by_path`, computed by a function whose tensors have fixed shapes, so
+        that a CUDA graph can record it (:class:`.static.StaticPaths`). None where that is not
+        possible; each reason is logged once.
 
         Args:
             tokens: the sources, LongTensor ``[B, S]``.
@@ -315,7 +326,8 @@ class DagGenerator(EngineGenerator):
         return None
 
     def _obstacle(self, tokens: Tensor) -> Optional[str]:
-        """Why one function of fixed shapes cannot decode this batch; None: it can."""
+        """Why :meth:`by_recording` cannot decode this batch of sources ``[B, S]``, in words for the
+        log; None: it can."""
         options = self.options
         if self.strategy in ("beam", "sample"):
             return f"--dag-decode-strategy {self.strategy}"
@@ -343,8 +355,9 @@ class DagGenerator(EngineGenerator):
         return self._static.obstacle(tokens)
 
     def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
-        """Decodes by greedy, lookahead, viterbi or joint-viterbi: finds a path, then the best token
-        of each of its vertices."""
+        """Decodes by greedy, lookahead, viterbi or joint-viterbi: finds a path in each graph, then
+        the best token of each of its vertices. ``limits``, LongTensor ``[B]``, are the most words
+        of each translation."""
         keeps, weight = not self._suppresses_in_search, self._token_weight
         scores: Optional[Tensor] = None
         tokens: Optional[Tensor] = None
@@ -380,7 +393,8 @@ class DagGenerator(EngineGenerator):
     def _viterbi(
         self, graphs: Graphs, links: Tensor, scores: Optional[Tensor], limits: Tensor
     ) -> Tensor:
-        """The vertices of the best path over ``links``: BoolTensor ``[B, L]``.
+        """The vertices of the best path over ``links`` ``[B, L, L]``, with ``scores`` ``[B, L]`` of
+        the vertices (None: zeros): BoolTensor ``[B, L]``.
 
         If no path is within the length limit (``--dag-max-transition-length`` makes paths long),
         the best links are followed and words beyond the limit cut off, as in lookahead.
@@ -405,7 +419,8 @@ class DagGenerator(EngineGenerator):
 
     def by_walk(self, graphs: Graphs, limits: Tensor, source: Tensor) -> List[List[Hypothesis]]:
         """Decodes by sampling, or by lookahead with repeat suppression: chooses vertex and token
-        together, step by step."""
+        together, step by step. Random numbers depend on the ``source`` tokens ``[B, S]``;
+        ``limits``: see :meth:`by_path`."""
         options, sampling = self.options, self.strategy == "sample"
         rules = WalkRules(
             beta=options.dag_decode_beta,
@@ -435,8 +450,8 @@ class DagGenerator(EngineGenerator):
         return [best_first(best) for best in found]
 
     def by_beam(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
-        """Decodes by beam search: finds the texts with the highest probability summed over
-        paths."""
+        """Decodes by beam search: finds the texts whose probability, summed over the paths that
+        print them, is highest. ``limits``: see :meth:`by_path`."""
         options, weight = self.options, self.options.dag_decode_beta
         check_number(float(graphs.links.sum()))
         ends, emissions = (
@@ -491,11 +506,13 @@ class DagGenerator(EngineGenerator):
     ) -> Hypothesis:
         """The translation that a path prints.
 
-        A repetition of the word before is dropped, and its log-probability added to that word's.
+        A repetition of the word before is dropped (unless ``--dag-keep-repeats``), and its
+        log-probability added to that word's.
 
         Args:
-            path, tokens, parts: vertices, tokens and log-probabilities, the first vertex included.
-            limit: words behind this many are cut off.
+            path, tokens, parts: the path's vertices, their tokens and the log-probability of each
+                token with the link to it; the first vertex is included.
+            limit: the most words; further words and their log-probabilities are dropped.
         """
         kept: List[int] = []
         scores: List[float] = []

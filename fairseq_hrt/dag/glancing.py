@@ -23,8 +23,9 @@ class Glanced(NamedTuple):
         shown: BoolTensor ``[B, L]``, the vertices that read their target token.
         alignment: LongTensor ``[B, L]``, index of the target token that the best path puts at each
             vertex; -1 for vertices off the path.
-        tokens: LongTensor ``[B, L]``, that token; 0 off the path.
-        right: LongTensor ``[B]``, number of vertices on the path whose best token is that token.
+        tokens: LongTensor ``[B, L]``, id of that target token; 0 off the path.
+        right: LongTensor ``[B]``, number of vertices on the path whose most probable token is that
+            target token.
     """
 
     shown: Tensor
@@ -45,16 +46,20 @@ def choose_glanced(
     update: int,
     seed: int,
 ) -> Glanced:
-    """Draws the vertices that are shown, by hashes of seed, update, sentence id and vertex.
+    """Draws the vertices that are shown their target token; the random numbers are hashes of
+    seed, update, sentence id and vertex.
 
     Args:
         alignment: see :class:`Glanced`.
         right: BoolTensor ``[B, L]``, True for vertices on the path whose best token is the aligned
             one.
         targets: LongTensor ``[B, T]``.
-        target_lengths, ids: LongTensors ``[B]``.
+        target_lengths: LongTensor ``[B]``, tokens of each target.
         share: tau, the value of ``--dag-glance-schedule`` at this update.
-        strategy: one of STRATEGIES.
+        strategy: ``--dag-glance-strategy``, one of STRATEGIES.
+        ids: LongTensor ``[B]``, indices of the sentences in the data set.
+        update: number of the update.
+        seed: ``--seed``.
     """
     on_path = alignment >= 0  # [B, L]
     tokens = targets.gather(1, alignment.clamp(min=0)).masked_fill(~on_path, 0)  # [B, L]
@@ -80,8 +85,15 @@ def choose_glanced(
 
 
 def force(match: Tensor, glanced: Glanced, forcing: str) -> Tensor:
-    """Restricts, according to ``--dag-glance-forcing``, which tokens vertices may write: in
-    ``match`` ``[B, T, L]``, the second pass's log P(y_i | v)."""
+    """``match`` ``[B, T, L]``, the second pass's log P(y_i | v), with -inf for the target tokens
+    that a shown vertex may not write.
+
+    Args:
+        glanced: the shown vertices and their tokens.
+        forcing: ``--dag-glance-forcing``. vertex: a shown vertex writes its own token only, without
+            a gradient; path: moreover with probability 1, and no other vertex writes that token;
+            none: ``match`` is returned unchanged.
+    """
     if forcing == "none":
         return match
     step = torch.arange(match.size(1), device=match.device)  # [T]

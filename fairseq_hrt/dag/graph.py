@@ -15,8 +15,8 @@ from .links import LinkPredictor, allowed_links
 
 
 class PackedLinks:
-    """A :class:`LinkPredictor` for inference: one product of the decoder's features gives queries,
-    keys and gates, to which the product of the position vectors is added from a table."""
+    """A :class:`LinkPredictor` for inference: queries, keys and gates come from one matrix product
+    of the decoder's features, and what position vectors add to it from a table made beforehand."""
 
     def __init__(self, predictor: LinkPredictor) -> None:
         self.predictor = predictor
@@ -26,8 +26,8 @@ class PackedLinks:
     @torch.no_grad()
     @torch.inference_mode(False)
     def refresh(self) -> None:
-        """Collects the predictor's weights, in place if possible, since recorded computations read
-        them at these addresses."""
+        """Copies the predictor's present weights, in place if possible, since recorded CUDA graphs
+        read the copy at its first address."""
         for name, new in zip(("weight", "table"), self.predictor.packed(self.predictor.size)):
             old: Tensor = getattr(self, name)
             if (old.shape, old.dtype, old.device) == (new.shape, new.dtype, new.device):
@@ -36,7 +36,8 @@ class PackedLinks:
                 setattr(self, name, new)
 
     def __call__(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
-        """The probabilities P(v | u) of links, ``[B, L, L]``; see :meth:`LinkPredictor.forward`."""
+        """The probabilities P(v | u) of links, ``[B, L, L]``; for the arguments see
+        :meth:`LinkPredictor.forward`, which returns log-probabilities."""
         batch, size, width = features.shape
         table = self.table if self.table.size(0) == 1 else self.table[:size]
         projected = F.linear(features, self.weight) + table  # [B, L, 2 * D + H]
@@ -69,11 +70,11 @@ class Graphs:
     Attributes:
         links: ``[B, L, L]``, log P(v | u) of the link from vertex u to vertex v.
         lengths: LongTensor ``[B]``, L, the number of vertices of each sentence.
-        features: ``[B, L, D]``, the decoder's output, of each model.
-        engines: the engine of each model, which computes logits.
+        features: the decoder's output ``[B, L, D]``, one tensor for each model of the ensemble.
+        engines: the engine of each model, which computes logits from its features.
         penalties: {token: number subtracted from its log-probability at inner vertices}; infinity
             forbids it.
-        bos, eos: the tokens of the first and the last vertex.
+        bos, eos: ids of the tokens that the first and the last vertex emit.
     """
 
     links: Tensor
@@ -158,7 +159,8 @@ class Graphs:
         return scores, tokens
 
     def _log_probs(self, features: List[Tensor]) -> Tensor:
-        """Log-probabilities ``[..., V]`` for ``features`` ``[..., D]`` of each model, averaged."""
+        """Log-probabilities ``[..., V]`` for ``features`` ``[..., D]`` of each model: the logarithm
+        of the models' mean probability."""
         return log_mean(
             [log_softmax(engine.logits(part)) for engine, part in zip(self.engines, features)]
         )
@@ -183,7 +185,8 @@ class GraphBuilder:
         self.links = [PackedLinks(decoder.links) for decoder in self.decoders]
 
     def refresh(self, *, static_weights: bool) -> None:
-        """Collects the weights of the links; again for each batch unless they are static."""
+        """Copies the models' weights of the links: at the first call, after a change of device or
+        dtype and, unless ``static_weights`` promises that they do not change, at every call."""
         for links, decoder in zip(self.links, self.decoders):
             weight = decoder.links.query.weight
             moved = not links.weight.numel() or (links.weight.device, links.weight.dtype) != (
@@ -194,7 +197,8 @@ class GraphBuilder:
                 links.refresh()
 
     def build(self, memories: List[Memory], vertex_lengths: Tensor) -> Graphs:
-        """The graphs of encoded sentences, of the sizes ``vertex_lengths`` ``[B]``."""
+        """The graphs of a batch, of the sizes ``vertex_lengths`` ``[B]``; ``memories`` are its
+        encoded sources, one :class:`Memory` for each model."""
         decoder = self.decoders[0]
         tokens = decoder.vertex_inputs(vertex_lengths)  # [B, L]
         size = tokens.size(1)

@@ -16,7 +16,7 @@ class UpsampleScale(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "UpsampleScale":
-        """Reads ``8`` or ``4~8``.
+        """Reads a number, ``8``, which is both ends of the range, or a range, ``4~8``.
 
         Raises:
             ValueError: another format, or a number that is not positive.
@@ -48,28 +48,30 @@ def vertices_from_source(source_tokens: Tensor, scale: Tensor, besides: int = 0)
     besides)⌋ + besides, at least 2; LongTensor ``[B]``.
 
     Args:
-        source_tokens: LongTensor ``[B]``.
+        source_tokens: LongTensor ``[B]``, number of tokens, start and end symbols included.
         scale: lambda, ``[B]`` or a number.
-        besides: how many of the tokens, start and end symbols, get one vertex each.
+        besides: how many of these tokens, as start and end symbols, get one vertex each instead of
+            ``scale`` vertices.
     """
     return (_floor(scale * (source_tokens - besides)) + besides).clamp(min=2)
 
 
 def vertices_from_target(words: Tensor, scale: Tensor) -> Tensor:
     """The number of vertices of graphs that are sized by the target: L = ⌊scale * words⌋ + 2, two
-    for ``<s>`` and ``</s>``; LongTensor ``[B]``."""
+    for ``<s>`` and ``</s>``, which ``words`` ``[B]`` does not count; LongTensor ``[B]``."""
     return _floor(scale * words) + 2
 
 
 def vertices_of_encoded(
     decoders: Sequence[Any], memories: Sequence[Memory], scale: float
 ) -> Tensor:
-    """L, the number of vertices, of encoded sentences: LongTensor ``[B]``.
+    """L, the number of vertices, of encoded sentences: LongTensor ``[B]``; it may exceed the
+    decoders' positions.
 
     Args:
         decoders: of an ensemble whose models determine sizes in the same way.
-        memories: one per decoder.
-        scale: lambda.
+        memories: the encoded sources, one :class:`Memory` for each decoder.
+        scale: lambda, the vertices per token.
     """
     decoder, lengths = decoders[0], memories[0].lengths
     scales = torch.full(lengths.shape, scale, dtype=torch.double, device=lengths.device)  # [B]

@@ -17,12 +17,12 @@ FEATURES = ("feature", "position", "sinposition")
 
 
 class LinkPredictor(nn.Module):
-    """Log-probabilities of the links from decoder features.
+    """Computes the log-probabilities of the links between vertices from the decoder's features.
 
     Args:
         width: D of the features.
-        heads: H.
-        features: inputs of the links, see ``--dag-link-features``.
+        heads: H, the number of attention heads that are mixed.
+        features: what links are computed from, joined by colons; see ``--dag-link-features``.
         size: the most vertices of a graph.
         reach: the largest v - u of a link; None: unlimited.
 
@@ -69,7 +69,8 @@ class LinkPredictor(nn.Module):
         return torch.cat([parts[name] for name in self.features], -1)  # [B, L, D * parts]
 
     def packed(self, rows: int) -> Tuple[Tensor, Tensor]:
-        """The layers of queries, keys and gates as one product with the decoder's features.
+        """The layers of queries, keys and gates packed into one: their output is ``features``
+        times the matrix, plus the row of the table for the vertex.
 
         Args:
             rows: number of rows of the table, one for each vertex.
@@ -116,8 +117,8 @@ class LinkPredictor(nn.Module):
 
 
 def allowed_links(size: int, vertex_lengths: Tensor, reach: Optional[int]) -> Tensor:
-    """BoolTensor ``[B, L, L]``: whether u may link to v: 0 < v - u <= ``reach``, and v is not
-    padding."""
+    """Whether vertex u may link to vertex v: 0 < v - u <= ``reach`` (None: any distance), and v is
+    not padding. BoolTensor ``[B, L, L]`` with L = ``size``."""
     vertex = torch.arange(size, device=vertex_lengths.device)
     ahead = vertex - vertex.unsqueeze(1)  # [L, L]
     forward = ahead > 0 if reach is None else (ahead > 0) & (ahead <= reach)
@@ -125,8 +126,8 @@ def allowed_links(size: int, vertex_lengths: Tensor, reach: Optional[int]) -> Te
 
 
 class _MixedLinks(torch.autograd.Function):
-    """The mixture over heads, computed head by head: it takes two or three tensors ``[B, L, L]``
-    instead of several for each head."""
+    """The mixture over heads, computed head by head, so that memory holds two or three tensors
+    ``[B, L, L]`` instead of several for each head."""
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor, gates: Tensor, allowed: Tensor) -> Tensor:

@@ -63,13 +63,13 @@ class WalkRules:
     """The rules by which a walk chooses the next vertex and token together.
 
     Attributes:
-        beta: weight of the token's log-probability.
+        beta: weight of the token's log-probability beside that of the link.
         candidates: how many tokens of each vertex, and how many (vertex, token) pairs in each step,
             are considered.
-        consecutive: no n-gram of up to this size may repeat the n-gram right before it.
+        consecutive: no n-gram of up to this size may repeat the n-gram right before it; 0: no rule.
         anywhere: no n-gram of this size may occur twice; 0: no rule.
         temperature: of sampling; None takes the best candidate.
-        top_p: sample from the best candidates that have this share of the probability.
+        top_p: sample from the fewest best candidates that together have at least this probability.
         seed: seed of sampling.
         keep_repeats: True prints a token that repeats the token before; False does not, and the
             rules on repetitions ignore it.
@@ -104,7 +104,8 @@ def walk(
         last: LongTensor ``[B]``, the last vertex.
         rules: how to choose.
         eos: id of ``</s>``.
-        keys: LongTensor ``[B]``, keys of the sentences' random numbers.
+        keys: LongTensor ``[B]``, from which the random numbers of each sentence are drawn; see
+            :func:`sentence_keys`.
 
     Returns:
         (vertices, tokens, tokens' log-probabilities), each ``[B, steps]``, without the first
@@ -149,8 +150,13 @@ def walk(
 
 
 def _choose(scores: Tensor, banned: Tensor, rules: WalkRules, keys: Tensor, step: int) -> Tensor:
-    """Chooses a candidate that is not banned, or the best one if all are: its column, LongTensor
-    ``[B]``. ``scores`` and ``banned`` are ``[B, C]``, best first."""
+    """Chooses the best candidate that is not banned or, with ``rules.temperature``, samples one of
+    those; the best candidate of all if all are banned. Returns its column, LongTensor ``[B]``.
+
+    Args:
+        scores, banned: ``[B, C]``, of the candidates, best first.
+        keys, step: determine the random numbers; see :func:`walk`.
+    """
     open_scores = scores.masked_fill(banned, float("-inf"))  # [B, C]
     open_scores[:, 0] = torch.where(
         (open_scores > float("-inf")).any(1), open_scores[:, 0], scores[:, 0]
@@ -169,8 +175,8 @@ def _choose(scores: Tensor, banned: Tensor, rules: WalkRules, keys: Tensor, step
 
 
 def _banned(words: Tensor, candidates: Tensor, rules: WalkRules) -> Tensor:
-    """The candidates that would break a rule on repetitions after ``words`` ``[B, t]``, which may
-    have -1 on the left: BoolTensor ``[B, C]``."""
+    """Which ``candidates``, tokens ``[B, C]``, would break a rule on repetitions as the next word
+    after ``words`` ``[B, t]``, which are padded with -1 on the left: BoolTensor ``[B, C]``."""
     banned = torch.zeros_like(candidates, dtype=torch.bool)
     length = words.size(1)
     for size in range(1, rules.consecutive + 1):
@@ -190,11 +196,13 @@ def _banned(words: Tensor, candidates: Tensor, rules: WalkRules) -> Tensor:
 
 
 def sentence_keys(tokens: Tensor, pad: int, number: int) -> Tensor:
-    """A hash of each source sentence, independent of its batch: LongTensor ``[B]``.
+    """A hash of each source sentence, which does not depend on the rest of its batch: LongTensor
+    ``[B]``.
 
     Args:
         tokens: LongTensor ``[B, S]``, padded on either side.
-        number: index of the sample, so that several samples of a sentence differ.
+        pad: id of padding.
+        number: index of the sample, so that several samples of a sentence get different hashes.
     """
     real = tokens.ne(pad)  # [B, S]
     place = real.cumsum(1)
@@ -203,7 +211,8 @@ def sentence_keys(tokens: Tensor, pad: int, number: int) -> Tensor:
 
 
 def path_lists(passed: Tensor) -> List[List[int]]:
-    """The passed vertices of each sentence in order; one transfer for all sentences."""
+    """The vertices of each sentence that are True in ``passed`` ``[B, L]``, in ascending order; all
+    are read from the device in one transfer."""
     paths: List[List[int]] = [[] for _ in range(len(passed))]
     for row, vertex in passed.nonzero().tolist():
         paths[row].append(vertex)

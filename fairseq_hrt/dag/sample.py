@@ -77,8 +77,14 @@ class SizeRule(NamedTuple):
         return vertices_from_source(tokens, scale, self.besides)
 
     def most_wanted(self, scale: float, source_width: int, target_width: int) -> int:
-        """An upper limit of the vertices of a graph in a batch of sources and targets (``<s>`` and
-        ``</s>`` included) padded to these widths, without reading their lengths from the device."""
+        """The most vertices that a graph of a batch can have, cut to the decoder's positions; known
+        without reading the lengths of its sentences from the device.
+
+        Args:
+            scale: the largest lambda.
+            source_width: tokens to which the sources are padded.
+            target_width: tokens to which the targets are padded, ``<s>`` and ``</s>`` included.
+        """
         most = self.wanted(
             torch.tensor(scale, dtype=torch.double),
             torch.tensor(source_width),
@@ -101,9 +107,9 @@ def graph_sample(
     Args:
         batch: a batch of :class:`LanguagePairDataset`.
         rule: determines the sizes.
-        update: number of the update, with which each sentence draws its lambda; None outside
-            training, where ``rule.fixed`` is used.
-        seed: seed of the hashes.
+        update: number of the update; each sentence draws its lambda by a hash of this number, the
+            seed and its index. None outside training, where lambda is ``rule.fixed``.
+        seed: ``--seed``.
         bos, pad: ids of the target dictionary.
     """
     targets, source_lengths, ids = (
@@ -147,7 +153,8 @@ def whole_targets(targets: Tensor, *, bos: int) -> Tensor:
 def vertex_inputs(
     vertex_lengths: Tensor, *, bos: int, unk: int, eos: int, pad: int, width: Optional[int] = None
 ) -> Tensor:
-    """Decoder input ``<s> <unk> … <unk> </s>``: LongTensor ``[B, L]``; L is ``width``, if given."""
+    """Decoder input ``<s> <unk> … <unk> </s>``, padded on the right: LongTensor ``[B, L]``. L is
+    ``width``; None: the largest of ``vertex_lengths`` ``[B]``."""
     if width is None:
         width = int(vertex_lengths.max())
     vertex = torch.arange(width, device=vertex_lengths.device)  # [L]

@@ -83,10 +83,10 @@ class GraphScorer:
         """One hypothesis per sentence: its reference, with its score.
 
         The score is log P(y | x) divided by the number of tokens with ``</s>``;
-        ``positional_scores`` are those of the best path, with the rest of log P(y | x) spread
-        evenly. Further entries are ``log_likelihood``, ``path_log_prob`` (log P(a | x) of the best
-        path) and ``token_log_prob`` (log P(y | a, x)). All are -inf if the target is longer than
-        its graph.
+        ``positional_scores`` are those of the best path, to which the rest of log P(y | x) is added
+        in equal parts. Further entries are ``log_likelihood``, ``path_log_prob`` (log P(a | x) of
+        the best path) and ``token_log_prob`` (log P(y | a, x)). All are -inf if the target is
+        longer than its graph.
         """
         if len(models) > 1:
             raise ValueError(

@@ -29,11 +29,12 @@ _MOST_LINKS = 2**28
 
 
 class StaticPaths:
-    """Finds the best paths of batches by a recorded function; see this module's text.
+    """Finds the best paths of batches by a function of fixed shapes, which a CUDA graph records for
+    each size to which batches are padded; see this module's text.
 
     Args:
         builder: builds the graphs, with one model.
-        search: how paths are found.
+        search: the settings of the search for paths.
     """
 
     def __init__(self, builder: GraphBuilder, search: PathSearch) -> None:
@@ -51,12 +52,13 @@ class StaticPaths:
 
     @property
     def _follows(self) -> bool:
-        """Whether paths may follow the best link of each vertex: because the search does, or
-        because a short reach makes paths so long that none may be within the limit."""
+        """Whether the path of each vertex's best link is found, too: the search looks for nothing
+        else, or the reach of links is limited, so that viterbi may find no path short enough."""
         return not self.search.viterbi or bool(self._links.reach)
 
     def obstacle(self, tokens: Tensor) -> Optional[str]:
-        """Why this batch ``[B, S]`` cannot be decoded in this way; None: it can."""
+        """Why the recorded function cannot decode this batch of sources ``[B, S]``, in words for
+        the log; None: it can."""
         batch, width = tokens.shape
         decoder = self.builder.decoders[0]
         if len(self.builder.ensemble.engines) > 1:
@@ -84,9 +86,9 @@ class StaticPaths:
             tokens: LongTensor ``[B, S]``, padded on either side.
 
         Returns:
-            (paths, whether a graph was cut to the decoder's positions); None if a sentence cannot
-            be decoded in this way: probabilities of repetitions underflow, or no path is within the
-            limit.
+            (paths, whether a graph was cut to the decoder's positions); None if the batch must be
+            decoded without the recorded function, since probabilities of repetitions underflow in a
+            sentence or no path is within its length limit.
         """
         tables = self._tables_of(tokens)
         batch, width = tokens.shape
@@ -113,8 +115,8 @@ class StaticPaths:
         return max(width, min(bucket(width, LENGTHS), most))
 
     def _tables_of(self, tokens: Tensor) -> Tables:
-        """The tables of a batch's bucket, made at its first use and kept, as recorded functions
-        read them."""
+        """The tables for the source length to which a batch ``[B, S]`` is padded; made at its
+        first use and kept, since recorded functions read their memory."""
         source = self.engine.embed_source
         # All at once, so that addresses stay; learned positions are always all there.
         learned = isinstance(source.module, LearnedPositionalEmbedding)
@@ -203,7 +205,8 @@ class StaticPaths:
 
         Args:
             features: ``[B, L, D]``.
-            hidden: ``[B, L, L]``, 0 for possible links, else ``HIDDEN`` or less.
+            hidden: ``[B, L, L]``, 0 for possible links, else ``HIDDEN`` (a large negative number)
+                or less.
             begins: ``[B, L]``, 1 for vertices where links begin, else 0.
         """
         links, (batch, size, width) = self._links, features.shape
@@ -225,8 +228,9 @@ class StaticPaths:
         return torch.softmax(scores, -1).mul_(gates).sum(1)  # [B, L, L]
 
     def _best_tokens(self, features: Tensor, forced: Tensor) -> Tuple[Tensor, Tensor]:
-        """The best token of each vertex: (log-probabilities, tokens), each ``[B, L]``; see
-        :meth:`Graphs.best_tokens`."""
+        """The best token of each vertex: (log-probabilities, tokens), each ``[B, L]``, from
+        ``features`` ``[B, L, D]``. ``forced`` ``[B, L]`` is the only token that a vertex may write;
+        -1: any."""
         output = self.engine.output
         count = max(1, CHUNK // output.weight.size(0))
         found = [
@@ -244,9 +248,18 @@ class StaticPaths:
 def _between_words(
     chances: Tensor, words: Tensor, scores: Tensor, weight: float
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """(log-probabilities of links between different words as the search weighs them, the same as
-    the score counts them, ``[B, L, L]`` each; the smaller one of the sums of their probabilities
-    over each row, ``[B, L]``)."""
+    """Links between different words, summed over repetitions; see :func:`..ops.between_words`.
+
+    Args:
+        chances: ``[B, L, L]``, P(v | u).
+        words, scores: ``[B, L]``, the best token of each vertex and its log-probability.
+        weight: the search raises the probability of repeated tokens to this power.
+
+    Returns:
+        (log-probabilities for the search, log-probabilities for the score, which does not weigh
+        tokens, ``[B, L, L]`` each; the sum of the probabilities in each row, ``[B, L]``, the
+        smaller one of both).
+    """
     plain = between_words(chances, words, scores.exp())
     mass, counted = plain.sum(2), plain.log()
     if weight == 1.0:
@@ -256,7 +269,8 @@ def _between_words(
 
 
 def _packed(ids: List[Tensor], numbers: List[Tensor]) -> Tensor:
-    """Integers, and the bits of the numbers, ``[B, …]`` side by side, for one transfer."""
+    """The integers ``ids`` and the bits of the floating-point ``numbers`` side by side in one
+    integer tensor ``[B, …]``, so that one transfer brings all to the host."""
     whole = torch.cat(numbers, 1)
     bits = torch.int32 if whole.element_size() == 4 else torch.int64
     return torch.cat([torch.cat(ids, 1).to(bits), whole.view(bits)], 1)

@@ -15,7 +15,8 @@ class FoundPath(NamedTuple):
 
     Attributes:
         vertices, tokens: of the path, the first vertex included.
-        parts: log-probability of each token and of the link into its vertex.
+        parts: for each of these vertices the log-probability of its token plus that of the link
+            into it.
         limit: the most words before ``</s>``.
     """
 
@@ -28,8 +29,8 @@ class FoundPath(NamedTuple):
 def sections(
     search: PathSearch, tables: Tables, *, follows: bool
 ) -> Tuple[Dict[str, int], Dict[str, int]]:
-    """The widths of the result's columns by name: (those of integers, those of numbers, which
-    follow).
+    """The sections of a row of the result, {name: number of columns}, in order: (sections of
+    integers, sections of floating-point numbers, which follow them).
 
     ======  ====================================================================
     length  source tokens
@@ -43,9 +44,9 @@ def sections(
     ======  ====================================================================
 
     Args:
-        search: how paths are found.
-        tables: of the bucket.
-        follows: whether paths may follow the best link of each vertex.
+        search: the settings of the search.
+        tables: those for the source length to which the batch is padded.
+        follows: whether the result has the best link of each vertex.
     """
     # T, or no column.
     width = len(tables.powers) + 2 if search.viterbi else 0
@@ -65,10 +66,10 @@ def sections(
 def read_paths(
     packed: Tensor, search: PathSearch, tables: Tables, *, follows: bool
 ) -> Optional[Tuple[List[FoundPath], bool]]:
-    """The best path of each sentence; see :meth:`.static.StaticPaths.find`.
+    """Reads the best path of each sentence; returns what :meth:`.static.StaticPaths.find` does.
 
     Args:
-        packed: the result ``[B, …]``, on the host.
+        packed: the recorded function's result ``[B, …]``, on the host.
         search, tables, follows: see :func:`sections`.
 
     Raises:
@@ -112,8 +113,8 @@ def read_paths(
 
 
 def _followed(following: List[int], last: int) -> List[int]:
-    """The path that follows the best link of each vertex; ``following[u]`` is the vertex after
-    u."""
+    """The path from vertex 0 to ``last`` that follows the best link of each vertex;
+    ``following[u]`` is the vertex after u."""
     vertices = [0]
     while vertices[-1] < last and len(vertices) <= last:
         vertices.append(following[vertices[-1]])

@@ -27,7 +27,7 @@ class PathSearch:
             :func:`..ops.without_repeats`.
         length_beta: see :func:`..ops.joint_viterbi`.
         scale: lambda.
-        max_len_a, max_len_b: limits of a translation's length.
+        max_len_a, max_len_b: limits of a translation's length; see ``--max-len-a/-b``.
         most: the most vertices of a graph.
     """
 
@@ -47,12 +47,13 @@ class PathSearch:
 
 
 class Tables(NamedTuple):
-    """Values that depend on the number of source tokens, for all numbers from 0 to S.
+    """Values that depend on the number of source tokens; tables ``[S + 1, …]`` have a row for each
+    number from 0 to S.
 
     Attributes:
         inputs: LongTensor ``[S + 1, L]``, the decoder's input.
-        forced: LongTensor ``[S + 1, L]``, the token of a vertex that has no other; -1 for inner
-            vertices.
+        forced: LongTensor ``[S + 1, L]``, the only token that a vertex may write; -1 for inner
+            vertices, which may write any.
         visible: BoolTensor ``[S + 1, L]``, the vertices of the graph; the others are padding.
         positions: LongTensor ``[L]``, 0, 1, 2, …
         last: LongTensor ``[S + 1]``, the last vertex.
@@ -98,7 +99,7 @@ def make_tables(
 
     Args:
         width: S.
-        search: how paths are found.
+        search: the settings of the search.
         decoder: the model's decoder.
         device, dtype: those of the model.
     """
@@ -147,7 +148,7 @@ def make_tables(
 
 
 def _masked(mask: Tensor, value: float, dtype: torch.dtype) -> Tensor:
-    """``value`` where ``mask`` is True, else 0."""
+    """A tensor of the shape of ``mask``: ``value`` where ``mask`` is True, else 0."""
     return torch.zeros(mask.shape, dtype=dtype).masked_fill(mask, value)
 
 

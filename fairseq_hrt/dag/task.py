@@ -69,8 +69,9 @@ class DagTranslationTask(EngineTranslationTask):
         )
 
     def graph(self, sample: Dict[str, Any], update: Optional[int]) -> GraphSample:
-        """The :class:`GraphSample` of a batch; in training (``update`` is not None) each lambda is
-        drawn from the model's range, e.g. 4~8."""
+        """The :class:`GraphSample` of a batch. In training, at update ``update``, each sentence
+        draws its lambda (vertices per token) from the model's range, e.g. 4~8; if ``update`` is
+        None, all have the lambda of decoding."""
         dictionary = self.target_dictionary
         return graph_sample(
             sample,
@@ -95,7 +96,8 @@ class DagTranslationTask(EngineTranslationTask):
         ``--dag-filter-ratio-low`` and ``--dag-max-vertices``.
 
         Raises:
-            ValueError: one of these is not positive, or leaves out every pair.
+            ValueError: one of these is not positive or leaves out every pair, or no pair that is
+                left has a path through its graph.
         """
         indices = np.asarray(
             super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
@@ -147,12 +149,16 @@ class DagTranslationTask(EngineTranslationTask):
         count = int(lost.sum())
         told = f"{causes}: {count} of {len(lost)} training pairs have no path through their graph"
         if 0 < count == len(lost):
-            raise ValueError(f"{told}, which needs a vertex for each word: give other values")
+            raise ValueError(
+                f"{told}, which needs a vertex for each target word: give a larger scale, or a"
+                " larger transition length where one is set"
+            )
         if count:
             logger.warning("%s, and are skipped at every update", told)
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """fairseq's iterator; training batches have at most ``--dag-batch-vertices`` vertices."""
+        """fairseq's iterator over batches; the graphs of a training batch have at most
+        ``--dag-batch-vertices`` vertices together, padding included."""
         limit = self.cfg.dag_batch_vertices
         if limit is None or dataset is not self.datasets.get(self.cfg.train_subset):
             return super().get_batch_iterator(dataset, *args, **kwargs)
@@ -172,7 +178,8 @@ class DagTranslationTask(EngineTranslationTask):
         max_sentences: Optional[int] = None,
         required_batch_size_multiple: int = 1,
     ) -> List[np.ndarray]:
-        """The data set's batches, divided where their graphs have more than ``limit`` vertices.
+        """The data set's batches, as arrays of indices, divided where the graphs of a batch have
+        more than ``limit`` vertices together, padding included.
 
         Raises:
             ValueError: one graph alone has more than ``limit`` vertices.
@@ -199,7 +206,8 @@ class DagTranslationTask(EngineTranslationTask):
         ]
 
     def _largest_graphs(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """The largest number of vertices for each training pair: ``[n]``; sizes count ``</s>``."""
+        """The number of vertices of each training pair's graph at the largest lambda, ``[n]``;
+        ``source`` and ``target`` are numbers of tokens, ``</s>`` counted."""
         return self._graph_sizes(self.decoder.scale.high, source, target)
 
     def _graph_sizes(self, scale: float, source: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -210,8 +218,12 @@ class DagTranslationTask(EngineTranslationTask):
 def _filtered(
     indices: np.ndarray, flag: str, value: float, keeps: Callable[[np.ndarray, float], np.ndarray]
 ) -> np.ndarray:
-    """Those of ``indices`` for which the mask ``keeps(indices, value)`` is True; how many pairs the
-    option ``flag`` leaves out is logged."""
+    """Those of ``indices`` for which the mask ``keeps(indices, value)`` is True; logs how many
+    pairs the option ``flag`` leaves out by this.
+
+    Raises:
+        ValueError: ``value`` is not positive, or no pair is left.
+    """
     if not value > 0:
         raise ValueError(f"{flag} {value} must be greater than 0")
     kept = keeps(indices, value)

@@ -673,7 +673,7 @@ def test_a_graph_has_no_prefix(family):
     with pytest.raises(ValueError, match="--prefix-size"):
         generator.generate([model], family.sample([3]), prefix_tokens=torch.tensor([[5]]))
     with pytest.raises(
-        ValueError, match="--forced-start w1: a graph has no given beginning; leave it out"
+        ValueError, match="--forced-start w1: a graph cannot begin with given words; leave it out"
     ):
         make_generator(family, [model], "greedy", options=dict(forced_start="w1"))
 
