@@ -225,8 +225,15 @@ def show(
     systems: "Sequence[System]",
     options: argparse.Namespace,
 ) -> None:
-    """Prints the table and the examples, and writes them and all results into the folder ``--out``,
-    if one is given."""
+    """Prints the table and, with ``--examples``, some translations; with ``--out`` writes both and
+    all other results into that folder.
+
+    Args:
+        comparison: the results of all systems.
+        bins: the results by source length, for a second table; empty without ``--length-bins``.
+        systems: the systems that were compared.
+        options: the options of the command line.
+    """
     from ..evaluation import step_colours
     from ..evaluation.length import draw_by_length, markdown_by_length
     from ..evaluation.report import markdown
@@ -269,7 +276,7 @@ def settings_of(options: argparse.Namespace) -> "Settings":
     """The settings of the comparison, from the command's options.
 
     Raises:
-        ValueError: a number is less than 1.
+        ValueError: a number is less than 1, or ``--batch-sizes`` holds something else than numbers.
     """
     from ..evaluation.comparison import Settings
 
@@ -344,7 +351,7 @@ def read_raw_text(
         if told:
             raise ValueError(
                 f"{', '.join(told)}: this prepares raw source lines, and none are given; give"
-                " --sources, or leave it out"
+                f" --sources FILE, or leave out {', '.join(told)}"
             )
         return None
     data = options.data.split(os.pathsep)[0]
@@ -369,7 +376,9 @@ def pin(threads: int) -> None:
         ValueError: the operating system does not support this, or there are fewer cores.
     """
     if not hasattr(os, "sched_setaffinity"):
-        raise ValueError("--pin: this system does not let a process choose its cores; leave it out")
+        raise ValueError(
+            "--pin: this operating system does not let a process choose its cores; leave out --pin"
+        )
     cores = sorted(os.sched_getaffinity(0))
     if threads > len(cores):
         raise ValueError(

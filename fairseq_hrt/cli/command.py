@@ -102,8 +102,8 @@ def add_reference_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def add_text_arguments(parser: argparse._ActionsContainer, found: str) -> None:
-    """Adds the options that state how the training text was prepared; ``found`` states, in their
-    help, where this is found out if they are not given."""
+    """Adds the options that state how the training text was prepared; ``found`` is the default
+    that their help names, e.g. "found out from the files"."""
     parser.add_argument(
         "--tokenizer",
         type=_tokenizer,
@@ -122,8 +122,8 @@ def add_text_arguments(parser: argparse._ActionsContainer, found: str) -> None:
 
 
 def _tokenizer(text: str) -> str:
-    """Returns the name of a tokeniser; ArgumentTypeError if it does not exist, before anything is
-    loaded."""
+    """Returns ``text`` if it names a tokeniser, e.g. ``moses+escape``, else raises
+    ArgumentTypeError. As argparse calls this, a wrong name is found before anything is loaded."""
     try:
         Tokenization.parse(text, ("zh", "ja"))
     except ValueError as error:
@@ -136,7 +136,7 @@ def _is_bundle(path: Path) -> bool:
 
 
 def recipe_of_bundle(specs: "Sequence[SystemSpec]") -> Optional[TextRecipe]:
-    """The text preparation of the first of the systems that is a bundle; None if none is."""
+    """The text preparation of the first system whose path is a bundle; None if no path is one."""
     from ..native.bundles.bundle import load_bundle
 
     folders = [path for path in (Path(spec.path) for spec in specs) if _is_bundle(path)]
@@ -211,7 +211,7 @@ def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
     if os.pathsep in options.data:
         raise ValueError(
             f"{folder} contains {os.pathsep!r}, which fairseq reads as a path separator; rename the"
-            " bundle, or give a link whose path is without it"
+            f" bundle, or give a link to it whose path is without {os.pathsep!r}"
         )
     return load_bundle(folder)
 
@@ -221,7 +221,7 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     the data.
 
     Raises:
-        ValueError: there is neither, or two systems share a name.
+        ValueError: neither a system nor a bundle is given, or two systems share a name.
     """
     from ..evaluation.systems import SystemSpec, parse_system
 
@@ -248,8 +248,8 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
 
 
 def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--sentence``, which chooses a sentence of the data by its number, and ``--text``,
-    which gives another."""
+    """Adds ``--sentence``, the number of a sentence in the data, from 0, and ``--text``, a sentence
+    of the user's own instead."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--sentence",

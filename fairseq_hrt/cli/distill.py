@@ -83,8 +83,9 @@ def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[
 
 
 def gpu_of(environment: Dict[str, str], count: int) -> Optional[int]:
-    """The number of the GPU, of ``count``, that this process should use, as torchrun or SLURM
-    number the processes of a machine; None if they do not: PyTorch's current GPU."""
+    """The number, from 0, of the GPU that this process should use on a machine with ``count`` GPUs:
+    the process's local rank in the variables of torchrun or SLURM, modulo ``count``. None without
+    such a variable or a GPU; the process then uses PyTorch's current device."""
     for name in ("LOCAL_RANK", "SLURM_LOCALID"):
         if name in environment and count:
             return int(environment[name]) % count
@@ -124,8 +125,8 @@ def run(options: argparse.Namespace) -> None:
     system.without_scores()
     if content_hash(model_files(spec.path)) != teacher:
         raise ValueError(
-            f"{spec.path} changed while it was being read (a training that still writes it?): start"
-            " again"
+            f"{spec.path} changed while it was being read (is a training still writing it?): run"
+            " the command again"
         )
     languages = (system.task.cfg.source_lang, system.task.cfg.target_lang)
     dataset = system.dataset
@@ -133,8 +134,8 @@ def run(options: argparse.Namespace) -> None:
     limit, longest = system.longest_source, max(lengths, default=0)
     if limit is not None and longest > limit:
         raise ValueError(
-            f"sentence {lengths.index(longest)} has {longest} tokens, system {spec.name!r} reads"
-            f" {limit}: shorten it or leave it out"
+            f"sentence {lengths.index(longest)} has {longest} tokens, system {spec.name!r} reads at"
+            f" most {limit}: shorten the sentence or remove it from the data"
         )
     plan = Plan(
         sentences=len(lengths),
@@ -187,8 +188,14 @@ def run(options: argparse.Namespace) -> None:
 
 
 def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:
-    """The binarised files of a subset in both languages, of all its parts (train, train1, …), and
-    the dictionaries, in the folders of ``data``."""
+    """The binarised files of a subset in both languages, with all its parts (train, train1, …), and
+    the dictionaries.
+
+    Args:
+        data: one or several data folders, separated by ``os.pathsep``.
+        subset: the name of the subset, e.g. ``train``.
+        languages: the source and the target language.
+    """
     pair = "|".join(
         re.escape(f"{first}-{second}") for first, second in (languages, tuple(languages)[::-1])
     )
@@ -221,11 +228,11 @@ def other_sets(folder: Path, languages: Sequence[str]) -> Dict[str, Path]:
 
 
 def require_preprocess() -> None:
-    """Checks that fairseq's module for binarising is installed, before the work begins whose result
-    needs it.
+    """Checks that fairseq's module for binarising the result is installed, before a long
+    translation begins.
 
     Raises:
-        ValueError: it is not installed.
+        ValueError: the module is not installed.
     """
     try:
         found = importlib.util.find_spec(PREPROCESS) is not None
@@ -233,15 +240,21 @@ def require_preprocess() -> None:
         found = False
     if not found:
         raise ValueError(
-            f"{PREPROCESS} is not installed, which has to binarise the result: pip install"
+            f"{PREPROCESS}, which binarises the result, is not installed: pip install"
             " --no-deps fairseq==0.12.2"
         )
 
 
 def binarise(folder: Path, data: str, languages: Sequence[str], workers: int) -> None:
-    """Binarises the translations into ``folder/data-bin``, with the dictionaries, validation and
-    test sets of ``data``, so that a student needs no other data. The folder appears when it is
-    complete.
+    """Binarises the translations, ``folder/train.<language>``, into ``folder/data-bin``, with the
+    dictionaries, validation and test sets of the first folder in ``data``, so that a student needs
+    no other data. ``folder/data-bin`` appears when it is complete.
+
+    Args:
+        folder: the folder of the results (``--out``).
+        data: the data folders, separated by ``os.pathsep``.
+        languages: the source and the target language.
+        workers: processes of fairseq-preprocess.
 
     Raises:
         ValueError: fairseq-preprocess fails.

@@ -65,7 +65,7 @@ class Report:
     """The report on an installation.
 
     Attributes:
-        sections: lines by the title of their section.
+        sections: the lines of each section, by its title.
         problems: the faults that were found.
     """
 

@@ -51,8 +51,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional[Path]]:
-    """What the command line names to convert: (checkpoint, fairseq's arguments for its
-    dictionaries, file of subword codes or None).
+    """Finds the model to convert, from a checkpoint or bundle on the command line.
+
+    Returns:
+        (the checkpoint's path, arguments of ``fairseq-generate`` that choose its dictionaries, the
+        bundle's file of subword codes or None).
 
     Raises:
         ValueError: a checkpoint is given without its dictionaries, or a bundle of several models.

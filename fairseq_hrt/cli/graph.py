@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
     spec = given_systems(options)[0]
     if spec.engine not in ("auto", "torch"):
         raise ValueError(
-            f"{spec.subject}: engine={spec.engine}: only PyTorch describes graphs; leave it out"
+            f"{spec.subject}: engine={spec.engine}: only PyTorch describes graphs; remove engine="
         )
     spec = replace(spec, engine="torch")
     system = FairseqSystem(spec, data_arguments(options))

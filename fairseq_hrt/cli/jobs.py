@@ -26,7 +26,7 @@ class Job(NamedTuple):
 
 
 def shown(source: Optional[Path]) -> str:
-    """The name of an input for messages."""
+    """The name of an input in messages: its path, or "the standard input" for None."""
     return "the standard input" if source is None else str(source)
 
 
@@ -51,6 +51,13 @@ def input_lines(source: Optional[Path]) -> Iterator[Iterator[bytes]]:
 def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = False) -> List[Job]:
     """Pairs each input file with its output, and checks both; writes nothing.
 
+    Args:
+        files: the input files, ``-`` for the standard input; none also mean the standard input.
+        output: a file, a pipe, a device, or a folder for files named like the inputs; several
+            inputs cannot share a file. None: the standard output.
+        resume: whether an interrupted run is continued (``--resume``), so that the outputs must be
+            files.
+
     Raises:
         ValueError: an input is missing, would be overwritten, would share its output file with
             another, or is the standard input where its name is needed for the output.
@@ -60,17 +67,19 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
         if is_stream(output) or output.is_file():
             if resume:
                 raise ValueError(
-                    f"--resume needs a file to continue with, or a folder for several: {output} is"
-                    " neither; give another --output"
+                    f"--resume with several inputs needs a folder, and {output} is not one: give"
+                    " another --output"
                 )
             if output.is_file():
-                raise ValueError(f"{output} is a file: several inputs need a folder")
+                raise ValueError(
+                    f"{output} is a file: several inputs need a folder; give one as --output"
+                )
             return [Job(source, output) for source in sources]
         named = [source for source in sources if source is not None]
         if len(named) < len(sources):
             raise ValueError(
-                f"the standard input has no name for a file in {output}: give a file instead of -,"
-                " or one --output file"
+                f"{output} is a folder, and the standard input has no file name to use in it: give"
+                " a file instead of -, or a file as --output"
             )
         jobs = [Job(source, output / source.name) for source in named]
     else:

@@ -45,13 +45,14 @@ SAID_AS_VERBS = {"help": "--help", "version": "--version"}
 
 
 class LaterParser(argparse.ArgumentParser):
-    """Stands for the parsers of the verbs, whose modules are imported, and make their parsers, only
-    when they are chosen."""
+    """Stands in for the parser of a verb: the verb's module, which makes the real parser, is
+    imported only if the verb is chosen."""
 
     def parse_known_args(  # type: ignore[override]
         self, args: Optional[Sequence[str]] = None, namespace: Optional[argparse.Namespace] = None
     ) -> Tuple[argparse.Namespace, List[str]]:
-        """Stores the arguments behind the verb in ``rest``, unparsed."""
+        """Returns a namespace whose ``rest`` holds all arguments behind the verb, unparsed, and an
+        empty list of unknown arguments."""
         namespace = argparse.Namespace() if namespace is None else namespace
         namespace.rest = list(args or ())
         return namespace, []
@@ -62,13 +63,12 @@ def build_parser(
     *,
     only_translates: bool = False,
 ) -> argparse.ArgumentParser:
-    """The parser of the whole command line.
+    """Makes the parser of the whole command line.
 
     Args:
-        verb_parser: makes the parser of one verb; called with arguments of ``ArgumentParser``,
-            among which ``prog`` ends with the verb's name.
-        only_translates: True leaves out the verbs that an installation for translating does not
-            have.
+        verb_parser: makes the parser of one verb; called with keyword arguments of
+            ``ArgumentParser``, among which ``prog`` ends with the verb's name.
+        only_translates: True leaves out the verbs that the translation-only package lacks.
     """
     left_out = [name for name in VERBS if only_translates and name not in TRANSLATING]
     of_fairseq = argparse.SUPPRESS if only_translates else None
@@ -154,7 +154,9 @@ def distribution() -> ModuleType:
 
 
 def explain(parser: argparse.ArgumentParser, *, options: bool) -> int:
-    """Prints the package's folder or, with ``options``, the options that it adds to fairseq."""
+    """Prints the package's folder, for fairseq's ``--user-dir``, or, if ``options`` is true, the
+    help of every option that the package adds to fairseq's commands. Returns the exit status 0;
+    an error ends the program through ``parser``."""
     from .reporting import reporting, write_output
 
     with reporting(parser):

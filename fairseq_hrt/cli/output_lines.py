@@ -37,7 +37,11 @@ def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> Lis
     Args:
         model: a :class:`~..native.bundles.translator.Translator`.
         texts: raw lines.
-        wanted: arguments of ``model.translate``.
+        wanted: the arguments ``details`` and ``batch_size`` of ``model.translate``.
+
+    Returns:
+        A :class:`~..native.bundles.translation.Translation` for each line with ``details``, else a
+        text.
 
     Raises:
         ValueError: the package that splits sentences is not installed.
@@ -77,8 +81,8 @@ def to_json(found: "Translation") -> str:
 
 
 def _document(found: "Translation") -> Dict[str, Any]:
-    """A translation as plain data for JSON; ``terms``, those of a glossary that were found, is left
-    out if it is empty."""
+    """A translation as plain data for JSON; the entry ``terms`` (terms of a glossary) is left out
+    if none was found."""
     document = asdict(replace(found, alternatives=[], terms=[]))
     document["alternatives"] = [_document(other) for other in found.alternatives]
     terms = [term._asdict() for term in found.terms]

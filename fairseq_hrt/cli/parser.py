@@ -69,8 +69,8 @@ class Parser(argparse.ArgumentParser):
     _given: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
-        """Ends the program with an error of one line; if a required option is missing and another
-        is misspelt, it is about the misspelt one."""
+        """Ends the program with the error ``message`` on one line; if a required option is missing
+        and another option is misspelt, the error names the misspelt one instead."""
         if "required" in message:
             message = self._misspelt() or message
         self.exit(2, f"error: {message} (see {self.prog} --help)\n")

@@ -32,8 +32,8 @@ class _Terminated(BaseException):
 
 
 class _ClosedOutput:
-    """Stands for ``sys.stdout`` if the standard output was closed before the start: writing raises
-    the error that other programs report, too."""
+    """Stands in for ``sys.stdout`` if the standard output was closed before the start: writing to
+    it raises "Bad file descriptor", the error that other programs report."""
 
     closed = True
     encoding = "utf-8"
@@ -51,7 +51,10 @@ class _ClosedOutput:
 @contextmanager
 def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
     """A context for a verb's work: errors in options and files, and signals, end the process with
-    one line.
+    one line on the standard error.
+
+    Args:
+        parser: its ``exit`` prints that line and ends the process.
 
     Raises:
         SystemExit: an error or a signal has ended the work.

@@ -102,10 +102,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple[str, str]]:
-    """Yields pairs of decoded lines of two files.
+    """Yields pairs (source, target) of lines of two files, decoded.
 
     Raises:
-        ValueError: one file has more lines.
+        ValueError: one file has more lines than the other.
     """
     for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
         if source is None or target is None:

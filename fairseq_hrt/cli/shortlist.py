@@ -48,8 +48,9 @@ def run(options: argparse.Namespace) -> None:
     """
     if min(options.iterations, options.best, options.sentences) < 1 or not 0 <= options.least < 1:
         raise ValueError(
-            "--iterations, --best and --sentences must be at least 1, --least at least 0 and less"
-            " than 1"
+            f"--iterations {options.iterations}, --best {options.best}, --sentences"
+            f" {options.sentences}, --least {options.least}: the first three must be"
+            " at least 1, --least at least 0 and less than 1"
         )
     from fairseq import tasks
 
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
     if dataset.tgt is None:
         raise ValueError(
             f"{options.data}: {options.gen_subset} has no target side; give a"
-            " subset with translations"
+            " --gen-subset with translations"
         )
     numbers = range(min(len(dataset), options.sentences))
     special = task.source_dictionary.nspecial

@@ -80,7 +80,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def sentence(system: "System", number: int, text: Optional[str]) -> Tuple[Dict[str, Any], str]:
-    """The batch of a single sentence, and the sentence's words.
+    """Returns a batch of one sentence, as fairseq's models take it, and the sentence's words,
+    separated by spaces.
 
     Args:
         system: the system that is to decode it.

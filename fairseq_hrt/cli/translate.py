@@ -147,8 +147,8 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
         )
     if options.text and options.output is not None and options.output.is_dir():
         raise ValueError(
-            f"{options.output} is a folder: --text has no name for a file in it; give an --output"
-            " file"
+            f"{options.output} is a folder, and --text has no file name to use in it; give a file"
+            " as --output"
         )
     settings = given_settings(options)
     nbest = settings.get("nbest", "false")
@@ -189,7 +189,8 @@ def run(options: argparse.Namespace) -> None:
         translate_jobs(model, jobs, options)
     if options.glossary is not None and not model.terms_found:
         logger.warning(
-            "%s: none of its terms was found; a line is a term of %s, a tab and its translation",
+            "%s: none of its terms was found in the input; each line must hold a term of %s, a tab"
+            " and the term's translation",
             options.glossary,
             model.bundle.source_lang,
         )
@@ -280,7 +281,7 @@ def translate_lines(
         write: called for each block with its input lines and the bytes of its output.
         job: the input and output that the lines belong to; a gzip output has a gzip member for each
             block.
-        begun: number of lines before these.
+        begun: number of lines of the input before these.
     """
     size = 1 if options.line_buffered else BATCHES * options.batch_size
     unknown = UnknownWords(model, "--text" if options.text else shown(job.source))

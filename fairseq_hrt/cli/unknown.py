@@ -17,20 +17,24 @@ WORDS, LONGEST = 5, 40
 
 
 class UnknownWords:
-    """Logs a warning for lines of an input that consist mostly of words unknown to the model;
-    counts them in ``lines``.
+    """Warns about input lines that consist mostly of words unknown to the model: counts them in
+    ``lines``, and logs a warning for each of the first :data:`NAMED`.
 
     Args:
         model: a :class:`~..native.bundles.translator.Translator`.
-        name: the input's name, for messages.
+        name: the input's name, for the warnings.
     """
 
     def __init__(self, model: Any, name: str) -> None:
         self.model, self.name, self.lines = model, name, 0
 
     def look(self, texts: Sequence["Line"], begun: int) -> None:
-        """Checks a block of lines and logs the first few warnings; ``begun`` is the number of lines
-        before the block."""
+        """Checks the next lines of the input for words unknown to the model, and logs warnings.
+
+        Args:
+            texts: the lines, raw or as ``model.in_words`` returns them.
+            begun: the number of lines of the input before these.
+        """
         for number, text in enumerate(texts, begun + 1):
             words = self.model.mostly_unknown(text)
             self.lines += bool(words)
@@ -46,8 +50,8 @@ class UnknownWords:
                 )
 
     def sum_up(self) -> None:
-        """Logs how many lines consist mostly of unknown words, if :meth:`look` has not named all of
-        them."""
+        """Logs how many lines of the whole input consist mostly of unknown words, if they are more
+        than :meth:`look` has warned of."""
         if self.lines > NAMED:
             languages = (self.model.bundle.source_lang, self.model.bundle.target_lang)
             logger.warning(

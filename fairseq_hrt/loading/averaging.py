@@ -1,5 +1,5 @@
-"""Averages checkpoints: makes one whose parameters are the mean of several checkpoints' of the same
-training run."""
+"""Averages checkpoints: makes one whose parameters are the means of those in several checkpoints of
+one training run."""
 
 import collections
 import logging
@@ -37,12 +37,13 @@ _COMPUTATION = re.compile(
 
 
 def last_checkpoints(folder: Path, count: int) -> List[Path]:
-    """The last ``count`` numbered checkpoints of a run, oldest first: if some were saved every so
-    many updates (``checkpoint_3_2500.pt``), the last of these, else the last epochs'
-    (``checkpoint7.pt``).
+    """The last ``count`` numbered checkpoints in the folder of a run, oldest first: if it has any
+    that were saved every so many updates (``checkpoint_3_2500.pt``), the last of these, else those
+    of the last epochs (``checkpoint7.pt``).
 
     Raises:
-        FileNotFoundError: there are fewer than ``count``.
+        ValueError: ``count`` is less than 1.
+        FileNotFoundError: there are fewer than ``count`` such checkpoints.
     """
     by_update, by_epoch = {}, {}
     for path in folder.glob("checkpoint*.pt"):
@@ -52,7 +53,12 @@ def last_checkpoints(folder: Path, count: int) -> List[Path]:
         elif match:
             by_epoch[int(match.group(1))] = path
     found = by_update or by_epoch
-    _require(len(found), count, folder, "--keep-last-epochs or --keep-interval-updates")
+    _require(
+        len(found),
+        count,
+        f"{folder} holds {len(found)} numbered checkpoints",
+        "--keep-last-epochs or --keep-interval-updates",
+    )
     return [found[number] for number in sorted(found)[-count:]]
 
 
@@ -63,6 +69,7 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
     Copies of one training state (``checkpoint_best.pt`` beside ``checkpoint7.pt``) count once.
 
     Raises:
+        ValueError: ``count`` is less than 1, or a file is not a checkpoint.
         FileNotFoundError: fewer than ``count`` checkpoints store a value.
     """
     scored: Dict[int, Any] = {}
@@ -91,47 +98,48 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
             logger.info(
                 "%s: %s %s after %d updates", path.name, shown(scored[update][2]), value, update
             )
-    _require(len(scored), count, folder, "--keep-best-checkpoints")
+    held = f"{folder} holds {len(scored)} checkpoints with a validation score"
+    _require(len(scored), count, held, "--keep-best-checkpoints")
     return [path for _, path, _ in sorted(scored.values(), key=lambda entry: entry[0])[:count]]
 
 
 def _number(value: Any) -> float:
-    """The value of a metric as a float; it may be a number of Python or NumPy, or a tensor with one
-    element."""
+    """The value of a metric as a float. ``value`` may be a number of Python or NumPy, or a tensor
+    with one element; a string raises TypeError."""
     if isinstance(value, str):
         raise TypeError(f"{shown(value)} is not a number")
     return float(value)
 
 
 def _count(value: Any) -> int:
-    """A number of updates as an int; OverflowError if it has more than 63 bits, since in a forged
-    file it could have millions of digits."""
+    """A number of updates as an int. One of more than 63 bits raises OverflowError, since in a
+    forged file the number could have millions of digits."""
     number = operator.index(value)
     if number.bit_length() > 63:
         raise OverflowError(f"its number of updates has {number.bit_length()} bits")
     return number
 
 
-def _require(found: int, count: int, folder: Path, option: str) -> None:
+def _require(found: int, count: int, held: str, option: str) -> None:
     if count < 1:
         raise ValueError(f"{count} checkpoints to average: give at least 1")
     if found < count:
         raise FileNotFoundError(
-            f"{folder} holds {found} such checkpoints, {count} are needed: lower the number, or"
-            f" train with {option}"
+            f"{held}, {count} are needed: lower the number, or keep more in training with {option}"
         )
 
 
 def average(paths: Sequence[Path]) -> Dict[str, Any]:
-    """The contents of a checkpoint with the mean of the parameters in ``paths``; everything else is
-    from the last one.
+    """The contents of a checkpoint whose parameters are the means of those in the checkpoints
+    ``paths``; everything else is that of the last one, but without the optimizer's state.
 
-    As in fairseq's script, half precision is summed in float32, and means of integers are rounded
-    down.
+    As in fairseq's script, parameters in half precision are summed, and stay, in float32, and means
+    of integers are rounded down.
 
     Raises:
-        ValueError: the models' parameters or relevant options differ, or a parameter is NaN; the
-            message names the difference or the parameter.
+        ValueError: ``paths`` is empty; or the models' parameters, languages or options that change
+            what they compute differ; or a parameter is NaN. The message names the difference or the
+            parameter.
     """
     if not paths:
         raise ValueError("no checkpoints to average")
@@ -165,12 +173,13 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
 def _same_computation(
     state: Mapping[str, Any], first: Mapping[str, Any], path: Path, of: Path
 ) -> Dict[str, Any]:
-    """The options that determine what a checkpoint's model computes, by name; ValueError if they
-    differ from those of the first checkpoint.
+    """The options that determine what a checkpoint's model computes, and its languages, by name;
+    ValueError if they differ from those of the first checkpoint.
 
     Args:
-        state: the contents of the checkpoint ``path``.
-        first: these options of the first checkpoint ``of``; empty for itself.
+        state: the contents of the checkpoint.
+        first: what this function returned for the first checkpoint; empty if this is the first.
+        path, of: the files of this and of the first checkpoint, for the message.
     """
     config = state.get("cfg") or {}
     computation = {**_computation(config.get("model")), **_direction(config.get("task"))}
@@ -178,14 +187,16 @@ def _same_computation(
         if value != first.get(name, value):
             raise ValueError(
                 f"{path} and {of} are different models: {name} is"
-                f" {shown(_plain(value))} and {shown(_plain(first[name]))}"
+                f" {shown(_plain(value))} and {shown(_plain(first[name]))}; average checkpoints of"
+                " one training run"
             )
     return computation
 
 
 def _computation(config: Any) -> Dict[str, Any]:
-    """The options in a checkpoint's ``cfg.model`` that change what the model computes, with
-    defaults filled in; presets of one architecture count as equal."""
+    """The options in a checkpoint's ``cfg.model`` that change what the model computes, by name,
+    with defaults filled in. A preset (``transformer_iwslt_de_en``) counts as its architecture
+    (``transformer``)."""
     name = architecture_name(config)
     model = ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name))
     found = {"architecture": ARCH_MODEL_NAME_REGISTRY.get(name, name)}
@@ -214,8 +225,8 @@ def _plain(value: Any) -> Any:
 
 
 def _direction(config: Any) -> Dict[str, Any]:
-    """The source and target language in a checkpoint's ``cfg.task``, which are compared, since
-    models of different directions may have the same options and shapes."""
+    """The source and target language in a checkpoint's ``cfg.task``, by option name. They are
+    compared since models of different directions may have the same options and shapes."""
     values = config if isinstance(config, Mapping) else vars(config) if config is not None else {}
     return {
         name: values[name]
@@ -227,8 +238,17 @@ def _direction(config: Any) -> Dict[str, Any]:
 def _add(
     sums: Dict[str, torch.Tensor], parameters: Mapping[str, torch.Tensor], path: Path, first: Path
 ) -> None:
-    """Adds the parameters of the checkpoint ``path`` to ``sums``, which are empty before the
-    ``first`` one; ValueError if names or shapes differ, or one is NaN."""
+    """Adds a checkpoint's parameters to ``sums``, in place; if ``sums`` is empty, fills it with
+    copies of them.
+
+    Args:
+        sums: the sums of the parameters of earlier checkpoints, by name.
+        parameters: the parameters of this checkpoint, by name.
+        path, first: the files of this and of the first checkpoint, for messages.
+
+    Raises:
+        ValueError: names or shapes differ, or a parameter contains NaN.
+    """
     # fairseq's marker of the device, which is uninitialised memory.
     parameters = {
         name: torch.zeros_like(value) if name.endswith("_float_tensor") else value
@@ -237,7 +257,7 @@ def _add(
     for name, value in parameters.items():
         if bool(torch.isnan(value).any()):
             raise ValueError(
-                f"{path}: {name} is NaN; take checkpoints from before that training diverged"
+                f"{path}: {name} is NaN; take checkpoints from before the training diverged"
             )
     if not sums:
         for name, value in parameters.items():
@@ -251,7 +271,8 @@ def _add(
     }
     if different:
         raise ValueError(
-            f"{path} and {first} are different models: they differ in {min(different)}"
+            f"{path} and {first} are different models: they differ in {min(different)};"
+            " average checkpoints of one training run"
         )
     for name, value in parameters.items():
         sums[name] += value

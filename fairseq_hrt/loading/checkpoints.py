@@ -89,9 +89,10 @@ def read_checkpoint(
 
     Args:
         path: the file.
-        overrides: changes of the checkpoint's configuration by the user (``--model-overrides``).
-        for_decoding: True, since a model will be built from it: refuses unknown architectures, and
-            removes names of files from the configuration.
+        overrides: values of the checkpoint's configuration that the user has set instead, by name
+            (``--model-overrides``).
+        for_decoding: True if a model will be built from the contents: refuses unknown
+            architectures, and removes names of files from the configuration.
 
     Raises:
         OSError: the file is missing or unreadable.
@@ -114,7 +115,13 @@ def make_decodable(
     overrides: Optional[Mapping[str, Any]] = None,
 ) -> None:
     """Prepares the contents of a checkpoint, in place, for building a model from them: checks the
-    architecture, and removes names of files from the configuration.
+    architecture, and removes names of files from the configuration. Of a checkpoint that the user
+    trusts (``FAIRSEQ_HRT_TRUSTED_CHECKPOINTS``), neither is done.
+
+    Args:
+        state: the contents of the checkpoint.
+        path: its file.
+        overrides: see :func:`read_checkpoint`; names of files that they set are kept.
 
     Raises:
         ValueError: the checkpoint names no task or model, or its architecture is refused.
@@ -128,7 +135,7 @@ def make_decodable(
         )
     if not is_trusted(str(path)):
         require_known_architecture(config.model, str(path))
-        _leave_files_away(config.model, overrides or {})
+        _clear_embedding_files(config.model, overrides or {})
         # From args fairseq would build the configuration again, with the names of files.
         state["args"] = None
 
@@ -142,14 +149,15 @@ def value_of(config: Any, name: str) -> Any:
 
 
 def task_name(config: Any) -> object:
-    """The name of the task that fairseq's ``setup_task`` would choose for ``cfg.task``."""
+    """The name of the task that fairseq's ``setup_task`` would choose for ``config``, the
+    ``cfg.task`` of a checkpoint; no string if the checkpoint is invalid."""
     legacy = value_of(config, "task")
     return legacy if isinstance(legacy, str) else value_of(config, "_name")
 
 
 def architecture_name(config: Any) -> object:
-    """The name of the architecture that fairseq's ``build_model`` would choose for
-    ``cfg.model``."""
+    """The name of the architecture that fairseq's ``build_model`` would choose for ``config``, the
+    ``cfg.model`` of a checkpoint; no string if the checkpoint is invalid."""
     return value_of(config, "_name") or value_of(config, "arch")
 
 
@@ -171,7 +179,7 @@ def require_known_architecture(config: Any, subject: str) -> None:
         ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name)) if isinstance(name, str) else None
     )
     if model is None:
-        advice = "if it belongs to a plugin of yours, give user_dir"
+        advice = "if a plugin of yours defines it, give that plugin's folder as user_dir"
         if isinstance(name, str) and name.startswith(IMPORTED):
             advice = "fairseq-hrt import makes a bundle of such a model"
         raise ValueError(
@@ -180,13 +188,14 @@ def require_known_architecture(config: Any, subject: str) -> None:
     if not _foreign(model) and ARCH_MODEL_NAME_REGISTRY.get(name, name) not in MODELS:
         raise ValueError(
             f"{subject} names the architecture {shown(name)}, which is not built from a"
-            f" file of unknown origin: if you trust its source, name its path in {TRUST_VARIABLE}"
+            " file of unknown origin: if you trust the file, put its path into the environment"
+            f" variable {TRUST_VARIABLE}"
         )
 
 
 def require_known_task(name: object, subject: str) -> str:
-    """Returns the name of a task if a checkpoint or bundle of unknown origin may choose it; only
-    the user may choose others.
+    """Returns the name of a task if a checkpoint or bundle of unknown origin may choose that task;
+    other tasks can be chosen by the user only.
 
     Args:
         name: the name in the checkpoint or bundle.
@@ -220,9 +229,14 @@ def _foreign(registered: type) -> bool:
     return registered.__module__.split(".")[0] != "fairseq"
 
 
-def _leave_files_away(config: Any, overrides: Mapping[str, Any]) -> None:
-    """Sets options in a checkpoint's ``cfg.model`` that name files to None, at any depth, except
-    for those that the user has set (``overrides``)."""
+def _clear_embedding_files(config: Any, overrides: Mapping[str, Any]) -> None:
+    """Clears the names of embedding files in a checkpoint's configuration.
+
+    Args:
+        config: the checkpoint's ``cfg.model``, changed in place: the options get the value None,
+            also those in nested configurations.
+        overrides: options by name that the user has set, and which are kept.
+    """
     held = vars(config) if isinstance(config, Namespace) else config
     for name in list(held):
         value = (
@@ -238,7 +252,7 @@ def _leave_files_away(config: Any, overrides: Mapping[str, Any]) -> None:
             )
             held[name] = None
         elif isinstance(value, (Namespace, DictConfig, dict)):
-            _leave_files_away(value, overrides)
+            _clear_embedding_files(value, overrides)
 
 
 def task_of_checkpoint(path: str) -> str:

@@ -12,8 +12,8 @@ _PACKAGE = __name__.split(".")[0]
 
 
 def allowed_options(task: str) -> Mapping[str, Optional[type]]:
-    """The types of the options that data of unknown origin may set for a task, by name; None as a
-    type for options that name how subwords are joined."""
+    """The options that a file of unknown origin may set for a task: {name: type of value}, with
+    None as type of options that name how subwords are joined (``post_process``)."""
     # Without the languages: language_of_data checks them, without fairseq.
     from fairseq.dataclass.configs import GenerationConfig
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
@@ -54,8 +54,8 @@ def _type(config: type, name: str) -> Any:
 
 
 def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
-    """The options in a checkpoint's ``cfg.task`` that decoding with the same task uses, by name;
-    values of a wrong type are left out."""
+    """The options in a checkpoint's ``cfg.task``, given as ``saved``, that decoding with the same
+    task uses, by name. Options whose value has a wrong type are left out."""
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
     from .checkpoints import value_of
@@ -76,8 +76,8 @@ def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
 
 
 def task_of_training(saved: Any, name: str, subject: str) -> Any:
-    """A new configuration of a task, with its defaults and the checkpoint's decoding options and
-    languages.
+    """A new configuration of a task: the task's defaults with the decoding options and languages
+    of a checkpoint.
 
     Nothing else of the checkpoint's ``cfg.task`` is used: it may name two different tasks (``task``
     and ``_name``), and a key that one task ignores may open a file in another.

@@ -1,8 +1,8 @@
-"""Adds the language tokens that multilingual models need which were trained by fairseq's task
-``translation_multi_simple_epoch``, e.g. MBart-50, which the Jacobi paper decodes.
+"""Adds the language tokens that models of fairseq's multilingual task
+``translation_multi_simple_epoch`` need, e.g. MBart-50, which the Jacobi paper decodes.
 
 That task adds a token for each language to the dictionaries, and puts one before the source and
-another before the translation. Its options are stored in the checkpoint among the model's.
+another before the translation. A checkpoint holds the task's options in ``cfg.model``.
 """
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
@@ -43,7 +43,7 @@ class LanguageTokens(NamedTuple):
 
     @property
     def more(self) -> int:
-        """The number of tokens by which :meth:`mark` makes a source longer, 0 or 1."""
+        """How many tokens a source gets longer by :meth:`mark`, 0 or 1."""
         return int(self.source is not None and not self.at_ends)
 
     def mark_sources(self, dataset: LanguagePairDataset) -> LanguagePairDataset:
@@ -75,8 +75,8 @@ class MultilingualTask(TranslationTask):
         prefix_tokens: Optional[Tensor] = None,
         constraints: Optional[Tensor] = None,
     ) -> Any:
-        """Translates a batch; a multilingual model is made to begin with the token of the target
-        language."""
+        """Translates a batch as fairseq's task does, but with a multilingual model so that
+        translations begin with the token of the target language."""
         language = self.language
         if language is None or language.target is None:
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)
@@ -92,8 +92,8 @@ class MultilingualTask(TranslationTask):
     def build_dataset_for_inference(
         self, src_tokens: List[Tensor], src_lengths: List[int], constraints: Any = None
     ) -> Any:
-        """fairseq's data set of sources to translate; those for a multilingual model get their
-        language token."""
+        """Makes fairseq's data set of the sources to translate; those for a multilingual model get
+        their language token."""
         if self.language is not None:
             src_tokens = [self.language.mark(row) for row in src_tokens]
             src_lengths = [len(row) for row in src_tokens]
@@ -121,12 +121,14 @@ def language_tokens(
     source: Dictionary,
     target: Dictionary,
 ) -> Optional[LanguageTokens]:
-    """The language tokens of a checkpoint's model, which this function also adds to the
-    dictionaries; None if the model was not trained by the multilingual task.
+    """The language tokens of a checkpoint's model for one translation direction; None if the model
+    was not trained by the multilingual task. Also adds the tokens of all languages to the
+    dictionaries.
 
     Args:
         cfg: ``cfg.model`` of the checkpoint.
-        languages: the source and the target language.
+        languages: the source and the target language; None if one is not given, which is refused
+            for a multilingual model.
         source, target: the dictionaries, changed in place.
 
     Raises:
@@ -144,7 +146,8 @@ def language_tokens(
             )
     if value_of(cfg, "langtoks") or list(value_of(cfg, "langtoks_specs") or ["main"]) != ["main"]:
         raise ValueError(
-            f"the model was trained with --langtoks or --langtoks-specs: give --task {TASK}"
+            "the model was trained with --langtoks or --langtoks-specs, which are not supported"
+            f" here: give --task {TASK}"
         )
     for dictionary in {id(own): own for own in (source, target)}.values():
         augment_dictionary(dictionary, known, style, extra_data=value_of(cfg, "extra_data"))
@@ -160,7 +163,8 @@ def language_tokens(
 
 
 def _languages(cfg: Any) -> List[str]:
-    """The model's languages in the order in which their tokens are added to the dictionaries."""
+    """The model's languages in the order in which their tokens are added to the dictionaries;
+    ValueError if ``cfg``, the checkpoint's ``cfg.model``, names a file that lists them."""
     given, file = value_of(cfg, "langs"), value_of(cfg, "lang_dict")
     if file is not None:
         raise ValueError(

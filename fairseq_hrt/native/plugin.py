@@ -20,17 +20,24 @@ class Plugin(Protocol):
     def torch_decoder(
         self, folder: Path, device: Optional[str], threads: Optional[int]
     ) -> "Decoder":
-        """Loads a bundle's checkpoints for decoding by PyTorch."""
+        """Loads a bundle's checkpoints for decoding by PyTorch.
+
+        Args:
+            folder: the folder of the bundle.
+            device: ``cpu``, ``cuda`` or ``cuda:N``; None: a GPU if there is one.
+            threads: the number of PyTorch's threads; None: PyTorch's own choice.
+        """
 
     def require_known_task(self, name: object, subject: str) -> str:
         """Returns the task's ``name`` if a file of unknown origin may name that task; otherwise
         raises ValueError, whose message begins with ``subject``, the file."""
 
     def allowed_options(self, task: str) -> Mapping[str, Optional[type]]:
-        """The options that a file of unknown origin may set for a task: {name: type of value}."""
+        """The options that a file of unknown origin may set for a task: {name: type of value}, with
+        None as type of options that name how subwords are joined (``post_process``)."""
 
     def load_tensors(self, path: Path) -> Any:
-        """Loads a PyTorch file of unknown origin, without running code from it."""
+        """Loads a PyTorch file of unknown origin to the CPU, without running code from it."""
 
     def save_checkpoint(self, state: Dict[str, Any], path: Path) -> None:
         """Writes a checkpoint to ``path``, with only those parts that decoding needs."""

@@ -186,7 +186,7 @@ def test_references_are_rated_with_pytorch(tiny, caplog):
 )
 def test_what_only_a_search_reads_is_refused_where_references_are_rated(tiny, options, named):
     task = make_task(tiny, **options)
-    with pytest.raises(ValueError, match=f"{named} with --score-reference: .*; leave it out"):
+    with pytest.raises(ValueError, match=f"{named} with --score-reference: .*; leave out --"):
         task.build_generator([tiny.model()], GenerationConfig(score_reference=True))
     # Options of a bundle were not given for this.
     task.given = ()

@@ -6,8 +6,8 @@ class NumericalError(ArithmeticError, ValueError):
 
     @classmethod
     def because(cls, found: str) -> "NumericalError":
-        """Makes an error whose message is ``found``, a clause about what is wrong, followed by the
-        likely causes and what to do."""
+        """Makes an error whose message is ``found``, a clause about what is wrong with the model,
+        followed by the likely causes and what to do."""
         return cls(
             f"{found}: its weights are broken (a diverged or truncated training?) or overflow in"
             " half precision; try an earlier checkpoint or decode without --fp16"

@@ -19,9 +19,9 @@ def describe_graph(
     Args:
         vertices: the best words of each vertex as pairs (word, probability).
         links: ``[L, L]``, the probabilities P(v | u) that vertex v follows u.
-        path: the vertex of each token of the translation.
+        path: the vertex of each token of the translation, without the start, vertex 0.
         translation: the translation, as subwords separated by spaces.
-        score: its score; None: not computed.
+        score: the translation's score; None: not computed.
         least: links less probable than this are left out, unless they are on the path.
 
     Returns:
@@ -51,7 +51,8 @@ def describe_graph(
 
 
 def passing_probabilities(links: np.ndarray) -> np.ndarray:
-    """The probability that a path through ``links`` ``[L, L]`` passes each vertex: ``[L]``."""
+    """For each vertex the probability that a path from vertex 0 passes it: float64 ``[L]``.
+    ``links`` ``[L, L]``: the probabilities P(v | u) that vertex v follows u, 0 unless v > u."""
     passing = np.zeros(len(links))
     passing[0] = 1.0
     for vertex in range(len(links)):

@@ -11,7 +11,7 @@ class Graph(NamedTuple):
         tokens: int32 ``[L]``, the token of each vertex.
         scores: float32 ``[L]``, the tokens' log-probabilities.
         links: float32 ``[L, L]``, the probabilities P(v | u) that vertex v follows u.
-        path: the vertex of each token of the translation.
+        path: the vertex of each token of the translation, without the start, vertex 0.
     """
 
     tokens: Any
@@ -31,12 +31,14 @@ class Hypothesis:
         positional_scores: log-probability of each token; empty without scores.
         token_steps: decoder pass (1 = first) in which each token was fixed.
         steps: decoder passes that the sentence needed.
-        history: the partial translations after each step, if asked for; ``<unk>`` stands for an
-            open position.
-        token_directions: the direction that wrote each token (bidirectional).
-        token_vertices: the vertex of each token (dag).
-        alignment: index of the source token that each token is aligned with, if asked for.
-        graph: the graph, if asked for.
+        history: dictionary ids of the partial translation after each step, with ``<unk>`` in
+            positions that are still open; empty unless asked for.
+        token_directions: the number, from 0, of the direction that wrote each token (bidirectional;
+            else empty).
+        token_vertices: the vertex of each token in the graph (dag; else empty).
+        alignment: index, from 0, of the source token that each token is aligned with; empty unless
+            asked for.
+        graph: the graph, if asked for (dag).
     """
 
     tokens: List[int]

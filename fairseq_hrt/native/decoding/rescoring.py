@@ -15,8 +15,12 @@ from .hypothesis import Hypothesis, best_first
 
 
 def require_candidates(count: int, family: str) -> None:
-    """Raises ValueError if the search can find only one translation, so that a rescorer has no
-    choice. ``count``: the most translations, from :func:`..families.candidates`."""
+    """Raises ValueError if a search finds only one translation, so that a rescorer has no choice.
+
+    Args:
+        count: the most translations that the search can find (:func:`..families.candidates`).
+        family: the name of the models' family, for the fix in the message.
+    """
     if count < 2:
         raise ValueError(
             "--rescore-path: there is only one translation to choose from; give"
@@ -50,7 +54,7 @@ class Scorer(Protocol):
             lenpen: ``score`` is the sum of log-probabilities / length ** lenpen.
 
         Returns:
-            Hypotheses in the order of the translations.
+            A hypothesis for each translation, in lists like those of ``targets``.
 
         Raises:
             NumericalError: a probability is NaN.
@@ -61,7 +65,7 @@ class Rescorer:
     """Ranks finished translations by log P(y | x) of a left-to-right model.
 
     Args:
-        judge: the scorer of that model, or of an ensemble.
+        judge: the scorer of that left-to-right model, or of an ensemble of such models.
         lenpen: log P(y | x) is divided by length ** lenpen, where the length counts ``</s>``.
     """
 

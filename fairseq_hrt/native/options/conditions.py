@@ -33,8 +33,9 @@ class Condition:
     test: Callable[..., bool]
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether the condition holds for ``values``, {option: value}. It does if a value is
-        missing: a training does not know the strategy of a later decoding."""
+        """Whether the condition holds for ``values``, {option: value}. True if an option that the
+        condition depends on is missing: a training does not know the strategy of a later
+        decoding."""
         return any(name not in values for name in self.reads) or self.test(
             *(values[name] for name in self.reads)
         )
@@ -56,7 +57,7 @@ def chosen(name: str, *choices: str) -> Condition:
 
 
 def given(name: str) -> Condition:
-    """The condition that option ``name`` is given or, if it is a switch, on."""
+    """The condition that option ``name`` has a value or, if it is a switch, is on."""
     return Condition(flag(name), (name,), lambda value: value is not None and value is not False)
 
 
@@ -73,7 +74,7 @@ def at_least(name: str, least: int) -> Condition:
 
 
 def same(value: Any, other: Any) -> bool:
-    """Whether two values of an option are equal, as they are or written as texts."""
+    """Whether two values of an option are equal, either as they are or converted to strings."""
     # Choices are enumerations in configurations, texts elsewhere.
     return bool(value == other) or str(value) == str(other)
 

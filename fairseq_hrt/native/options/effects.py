@@ -25,18 +25,21 @@ def set_aside(
     given: Optional[Container[str]] = None,
     options: Mapping[str, Option] = SCHEMA,
 ) -> Dict[str, Any]:
-    """Finds options without effect and returns the values that replace theirs:
+    """Finds the options that have no effect beside the other values, and returns values to use for
+    them instead, by name: their defaults, or ``acts_as`` (see :class:`.option.Option`).
+
     ``{"hrt_decode_chunk": "2", "hrt_chunk_table": "9:1,inf:2"}`` gives the default table
-    ``{"hrt_chunk_table": "10:1,30:2,inf:1"}``, since a table is read only with ``auto``.
+    ``{"hrt_chunk_table": "10:1,30:2,inf:1"}``, since a table is read only if the chunk is ``auto``.
 
     Args:
-        values: options by name; a condition on an option that is missing here holds.
-        given: names of the options that the user gives now; these are refused if they have no
-            effect. None: all.
+        values: the values of options by name; a condition holds if it depends on an option that is
+            missing here.
+        given: names of the options that the user gives now; if one of them has no effect, it is
+            refused, or reported if it has ``acts_as``. None: all options count as given.
         options: the options to check, each after those that its condition depends on.
 
     Raises:
-        ValueError: a given option has no effect; the message has its value and what it needs.
+        ValueError: a given option has no effect; the message has its value and the condition.
     """
     values, found = dict(values), {}
     for name, option in options.items():
@@ -65,8 +68,8 @@ def settled(
 
     Args:
         options: the options to start from.
-        family: name of the models' or the task's family; ``autoregressive`` includes the options of
-            jacobi, which decodes such models.
+        family: name of the models' or the task's family; with ``autoregressive`` the options of
+            jacobi, which decodes such models, are kept too.
         given: see :func:`set_aside`.
 
     Raises:
@@ -86,7 +89,7 @@ def settled(
             theirs = next(one.decodes or one.name for one in FAMILIES if one.name == option.origin)
             raise ValueError(
                 f"{flag(name)} {value} belongs to models of the family {theirs}, and this one is of"
-                f" the family {family}; leave it out"
+                f" the family {family}; leave out {flag(name)}"
             )
         foreign[name] = option.default
     changes = {**foreign, **set_aside(own, given)}
@@ -97,14 +100,15 @@ def require_rating(
     options: DecodingOptions, family: Family, given: Optional[Container[str]] = None
 ) -> None:
     """Refuses options that do not change the scores of given translations (``--score-reference``).
+    fairseq's own options are not checked.
 
     Args:
         options: the options to check.
-        family: the task's family; the values that its task sets are accepted.
+        family: the task's family; values that this family's ``default`` sets are accepted.
         given: names of the options that the user gives now; only these are refused. None: all.
 
     Raises:
-        ValueError: an option has no effect on such scores; the message names it.
+        ValueError: an option has no effect on such scores; the message names the option.
     """
     for name, value in options.changed().items():
         option = SCHEMA[name]
@@ -112,18 +116,20 @@ def require_rating(
             continue
         if value in (family.default.get(name), "torch") or not (given is None or name in given):
             continue
-        why = "PyTorch rates the references and searches nothing"
+        why = "PyTorch scores the references, without any search"
         if name == "forced_start":
             why = "references have their own beginning"
-        raise ValueError(f"{flag(name)} {value} with --score-reference: {why}; leave it out")
+        raise ValueError(
+            f"{flag(name)} {value} with --score-reference: {why}; leave out {flag(name)}"
+        )
 
 
 def read(options: Mapping[str, Option], *configurations: Any) -> Dict[str, Any]:
     """Collects the values of options, and of the options that their conditions depend on, from
-    configurations: {name: value}, without options that no configuration has.
+    configurations: {name: value}. Options that no configuration has are left out.
 
     Args:
-        options: the options by name.
+        options: declarations of the options by name.
         configurations: mappings or objects with attributes; later ones override earlier ones.
     """
     names = {

@@ -27,25 +27,28 @@ class Option:
     matter for decoding options only.
 
     Attributes:
-        default: its value if it is not given.
+        default: the option's value if none is given.
         help: its help text; empty if fairseq has one, or if there is no flag.
         least, most: limits of a number.
-        when: the condition under which it has an effect; None: always.
+        when: the condition under which the option has an effect; None: always.
         neutral: further values that count as not given, besides None and the default: a ``min_len``
             of 0.
-        acts_as: the value that any other amounts to where the option has no effect. Such an option
-            is reported instead of refused: in greedy decoding of graphs a ``beam`` of 5 acts as 1.
-        origin: FAIRSEQ, CALLER, EVERY_TASK, or the family whose task declares it; empty: the family
-            with whose name it begins.
+        acts_as: the value that decoding uses, whatever is given, where the condition does not hold;
+            a given value then causes a warning: in greedy decoding of graphs a ``beam`` of 5 acts
+            as 1. None: a given value is refused there.
+        origin: FAIRSEQ, CALLER, EVERY_TASK, or the family whose task declares the option; empty:
+            the family whose name the option's name begins with.
         choices: the permitted texts.
-        native: whether the native engine supports it, or the choices that it supports.
-        torch: whether PyTorch's engine supports it.
-        kernel: the name of its field in the kernel's ``fh_options``, if it has one.
+        native: whether the native engine supports the option, or those of its choices that the
+            native engine supports.
+        torch: whether PyTorch's engine supports the option.
+        kernel: the name of the option's field in the kernel's ``fh_options``; empty if it has none.
         request: what a request to the server may choose: (least, most) of a number, permitted
             words, or True for a switch; None: nothing.
-        rates: whether it changes the scores of given translations.
+        rates: whether the option changes the scores of given translations (``--score-reference``).
         decodes: for an option of a task's training, whether it also changes decoding.
-        several: the value with which several translations are found; True: at least their number.
+        several: the value with which the search finds several translations; True: any value that is
+            at least their number; None: it does not depend on this option.
     """
 
     default: Any = None
@@ -66,7 +69,8 @@ class Option:
     several: Any = None
 
     def is_asked_for(self, value: Any) -> bool:
-        """Whether a value counts as given: it is neither None nor the default nor neutral."""
+        """Whether ``value`` counts as given: it is neither None nor the default nor one of the
+        values in ``neutral``."""
         return value is not None and not any(
             same(value, none) for none in (self.default, *self.neutral)
         )
@@ -77,7 +81,7 @@ def option(default: Any, help: str = "", **more: Any) -> Any:
     copy of it.
 
     Args:
-        default, help, more: the attributes of :class:`Option`.
+        default, help, more: the attributes of :class:`Option`, by their names.
     """
     metadata = {"help": help, "option": Option(default, help, **more)}
     if isinstance(default, list):

@@ -63,11 +63,11 @@ class Schema:
         graphs: whether to return the graph of each sentence; for dag models.
         static_weights: whether the models stay unchanged while they decode; False for validation
             during training.
-        hrt_draft_chunk: chunk size of lossless drafts; the tokens are those of
-            ``hrt_decode_chunk="1"``, ``beam=1``.
-        jacobi_mode: None decodes word by word.
+        hrt_draft_chunk: chunk size of lossless drafts; the translation is the one that
+            ``hrt_decode_chunk="1"`` and ``beam=1`` give. None: no drafts.
+        jacobi_mode: how words are guessed in parallel and checked; None: decode word by word.
         jacobi_window: words guessed per pass. None: 3 in PyTorch; in the native engine as many as
-            recent guesses got right, so ``steps`` may differ from call to call.
+            were right in recent passes, so a hypothesis's ``steps`` may differ from call to call.
     """
 
     # ---- fairseq-generate's own. Their conditions read options of dag alone, so that one beam may

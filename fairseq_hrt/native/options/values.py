@@ -17,7 +17,7 @@ from .schema import Schema
 
 
 class UnsupportedOption(ValueError):
-    """An option that an engine does not support; the message names it and the remedy."""
+    """An engine does not support an option; the message names the option and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,17 @@ class DecodingOptions(Schema):
 
     @classmethod
     def parse(cls, options: Mapping[str, Any], **own: Any) -> "DecodingOptions":
-        """Reads options by the names of ``fairseq-generate``
-        (``{"beam": "1", "hrt_decode_chunk": "3"}``), values as text or as they are.
+        """Reads options by the names of ``fairseq-generate``, with values as text or of the right
+        type: ``{"beam": "1", "hrt_decode_chunk": "3"}``.
 
         Args:
             options: {name: value}, from which the caller has removed options that do not change
                 what is decoded (``cpu``, ``post_process``, …).
-            own: values by name that override ``options``.
+            own: values of the right type, by name, that override ``options``.
 
         Raises:
             UnsupportedOption: an option is unknown; the message names it.
-            ValueError: a value cannot be read.
+            ValueError: a value cannot be read, is out of range or contradicts another.
         """
         values: Dict[str, Any] = {}
         for name, value in options.items():
@@ -119,10 +119,11 @@ def read_value(name: str, value: Any) -> Any:
 
 
 def check_value(name: str, text: str) -> None:
-    """Checks the text of an option by itself, without regard to the other options.
+    """Checks the value of an option, given as text, by itself, without regard to the other options.
 
     Raises:
-        ValueError: the text is wrong, as in ``--beam x``; the message names the option.
+        ValueError: the value has a wrong type, is out of range or is none of the choices, as in
+            ``--beam x``; the message names the option.
     """
     value = read_value(name, text)
     _check_choice(name, value, SCHEMA[name])
@@ -143,16 +144,16 @@ def require_native_search(family: Family) -> None:
     """
     if not family.native:
         raise UnsupportedOption(
-            f"the native engine has no search of {family.name} (--task {family.task}); use --engine"
+            f"the native engine cannot decode {family.name} (--task {family.task}); use --engine"
             " torch"
         )
 
 
 def require_native(options: DecodingOptions) -> None:
-    """Checks that the native engine supports all options with other values than the defaults.
+    """Checks that the native engine supports all options whose values differ from the defaults.
 
     Raises:
-        UnsupportedOption: it does not; the message names the option.
+        UnsupportedOption: the engine does not support one; the message names it.
     """
     for name, value in options.changed().items():
         native = SCHEMA[name].native
@@ -168,10 +169,10 @@ def require_native(options: DecodingOptions) -> None:
 
 
 def require_torch(options: DecodingOptions) -> None:
-    """Checks that PyTorch's engine supports all options with other values than the defaults.
+    """Checks that PyTorch's engine supports all options whose values differ from the defaults.
 
     Raises:
-        UnsupportedOption: it does not; the message names the option.
+        UnsupportedOption: the engine does not support one; the message names it.
     """
     for name, value in options.changed().items():
         if not SCHEMA[name].torch:
@@ -183,12 +184,12 @@ def require_torch(options: DecodingOptions) -> None:
 def forced_ids(
     options: DecodingOptions, symbols: Sequence[str], never: Container[str]
 ) -> List[int]:
-    """The target ids of the words that ``--forced-start`` names; empty if it is not given.
+    """The target ids of the words that ``--forced-start`` names; an empty list without that option.
 
     Args:
         options: the decoding options.
         symbols: the words of the target dictionary, in the order of their ids.
-        never: words that no translation begins with: padding and ``</s>``.
+        never: symbols that no translation may begin with: padding and ``</s>``.
 
     Raises:
         ValueError: the option has no word or one that is not in the dictionary, or
@@ -211,7 +212,7 @@ def forced_ids(
         if word not in known or word in never:
             raise ValueError(
                 f"--forced-start {options.forced_start}: {word} is not a word of the target"
-                " dictionary"
+                " dictionary; give words that it lists, such as subwords"
             )
     return [known[word] for word in words]
 
@@ -249,7 +250,7 @@ def _check_range(name: str, value: Any, option: Option) -> None:
 
 
 def _kind(hint: Any) -> Tuple[type, bool]:
-    """The (type, whether None is permitted) that a type annotation stands for."""
+    """(type, whether None is permitted) of a type annotation: (int, True) of ``Optional[int]``."""
     inner = [own for own in get_args(hint) if own is not type(None)]
     return (inner[0], True) if inner else (hint, False)
 

@@ -181,5 +181,5 @@ def test_the_process_keeps_to_its_cores(monkeypatch):
     with pytest.raises(ValueError, match="--pin with --threads 4: this process may use 3 cores"):
         pin(4)
     monkeypatch.delattr(os, "sched_setaffinity")
-    with pytest.raises(ValueError, match="leave it out"):
+    with pytest.raises(ValueError, match="leave out --pin"):
         pin(1)

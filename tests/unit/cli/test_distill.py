@@ -115,7 +115,7 @@ def test_teacher_and_data_are_their_contents(tmp_path):
 def test_preprocess_is_looked_for(monkeypatch, module):
     require_preprocess()
     monkeypatch.setattr(verb, "PREPROCESS", module)
-    with pytest.raises(ValueError, match=f"{module} is not installed"):
+    with pytest.raises(ValueError, match=f"{module}, .* is not installed"):
         require_preprocess()
 
 
@@ -230,7 +230,8 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
     system.longest_source = 2
     assert run(moved) == (
         2,
-        "error: sentence 0 has 3 tokens, system 't' reads 2: shorten it or leave it out",
+        "error: sentence 0 has 3 tokens, system 't' reads at most 2: shorten the sentence or remove it"
+        " from the data",
     )
     # A training that writes its checkpoint while it is being loaded.
     loads[0] = lambda spec, data: checkpoint.write_text("and on") and system

@@ -113,6 +113,6 @@ def test_data_without_a_target_side(data, capsys):
     with pytest.raises(SystemExit) as end:
         verb.main(["bin", "--output", "lex"])
     assert end.value.code == 2 and capsys.readouterr().err.endswith(
-        "error: bin: train has no target side; give a subset with translations\n"
+        "error: bin: train has no target side; give a --gen-subset with translations\n"
     )
     assert [name for name, *_ in data.calls] == ["config", "load"]

@@ -242,13 +242,13 @@ def test_through_links_and_pipes(run, tmp_path):
         ("A/x --output A/x", "A/x is an input"),
         ("A/x B/y --output A", "A/x is an input"),
         ("A/x B/y --output B/y", "B/y is a file"),
-        ("A/x - --output out", "no name for a file in out"),
+        ("A/x - --output out", "out is a folder, and the standard input has no file name"),
         ("- -", "- is given twice"),
         ("A/no", "A/no is not a file"),
         ("A", "A is a folder"),
         ("A/x --resume", "--resume needs a file"),
         ("A/x --resume --output stdout", "--resume needs a file"),
-        ("A/x B/y --resume --output -", "--resume needs a file"),
+        ("A/x B/y --resume --output -", "--resume with several inputs needs a folder"),
         ("A/x --batch-size 0", "--batch-size 0"),
         ("A/x --threads 0", "--threads 0"),
         ("A/cut.gz --output z", "A/cut.gz: damaged gzip data"),
@@ -357,7 +357,7 @@ def test_another_glossary_is_not_mixed_in(run, model):
     status, _, error = run("x", "--output", "y", "--resume")
     assert status == 2 and "glossary" in error and error.count("\n") == 1
     status, _, error = run("x", "--output", "y", "--resume", "--glossary", "same.tsv")
-    assert status == 0 and "same.tsv: none of its terms was found; a line is a term of de" in error
+    assert status == 0 and "same.tsv: none of its terms was found in the input" in error
     # Refused before a model is loaded, by the number of its line.
     Path("terms.tsv").write_text("b\tx\nb\ty\n")
     status, out, error = run("x", "--glossary", "terms.tsv")
@@ -462,7 +462,7 @@ def test_a_text_in_the_place_of_files(run):
     assert (
         status == 2
         and error
-        == "error: folder is a folder: --text has no name for a file in it; give an --output file\n"
+        == "error: folder is a folder, and --text has no file name to use in it; give a file as --output\n"
     )
 
 

@@ -7,7 +7,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_hrt.loading.checkpoints import (
-    _leave_files_away,
+    _clear_embedding_files,
     architecture_name,
     read_checkpoint,
     task_name,
@@ -50,7 +50,7 @@ def test_files_of_weights_are_left_away_at_any_depth():
             encoder=Namespace(**inner),
         ),
     ):
-        _leave_files_away(config, {})
+        _clear_embedding_files(config, {})
         assert (
             config.encoder_embed_path is None
             and config.decoder_embed_path is None
@@ -61,7 +61,7 @@ def test_files_of_weights_are_left_away_at_any_depth():
 
 def test_files_that_the_user_names_stay():
     config = Namespace(encoder_embed_path="/mine", decoder_embed_path="/x")
-    _leave_files_away(config, {"encoder_embed_path": "/mine"})
+    _clear_embedding_files(config, {"encoder_embed_path": "/mine"})
     assert config == Namespace(encoder_embed_path="/mine", decoder_embed_path=None)
 
 
@@ -72,7 +72,7 @@ def test_files_behind_references_and_in_dictionaries_are_left_away_too():
             "criterion": {"enc": {"embed_path": "/x", "layers": 2}},
         }
     )
-    _leave_files_away(config.model, {})
+    _clear_embedding_files(config.model, {})
     assert config.model.encoder == {"embed_path": None, "layers": 2}
     # A setter of its own must not be asked.
     shadowed = Namespace(
@@ -80,7 +80,7 @@ def test_files_behind_references_and_in_dictionaries_are_left_away_too():
         embed_path="/x",
         **{"__setattr__": lambda *given: None},
     )
-    _leave_files_away(shadowed, {})
+    _clear_embedding_files(shadowed, {})
     assert shadowed.encoder == {"embed_path": None} and shadowed.embed_path is None
 
 

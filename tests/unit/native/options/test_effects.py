@@ -176,7 +176,7 @@ def test_options_as_a_family_has_them(caplog):
             left,
             "autoregressive",
             None,
-            f"--hrt-decode-chunk 2 {belongs} hrt, .* autoregressive; leave it out$",
+            f"--hrt-decode-chunk 2 {belongs} hrt, .* autoregressive; leave out --hrt-decode-chunk$",
         ),
         (DecodingOptions(jacobi_mode="pj"), "dag", None, f"--jacobi-mode pj {belongs} autoregr"),
         # Without --jacobi-mode there is no window.
