@@ -255,8 +255,8 @@ class EngineGenerator:
         batch, so that its translations can depend on what they are batched with.
 
         Args:
-            lengths: LongTensor ``[B]``, source tokens, ``</s>`` included.
-            capacity: decoder positions; None: as many as all models have.
+            lengths: LongTensor ``[B]``, the number of source tokens, ``</s>`` included.
+            capacity: the number of decoder positions; None: as many as all models have.
         """
         capacity = self.decoder_positions if capacity is None else capacity
         if self.rescorer is not None:

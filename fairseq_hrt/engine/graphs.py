@@ -35,7 +35,8 @@ Kept = TypeVar("Kept")
 
 
 class GraphStore:
-    """Recorded functions and the buffers they work on; the least recently used ones are dropped.
+    """Recorded functions and the buffers they work on. When these are too many or too large, the
+    least recently used ones are dropped.
 
     Args:
         device: the device of the model. Unless it is a CUDA device, functions are just called.

@@ -311,8 +311,8 @@ class PackedLayer:
         with post-norm.
 
         Args:
-            chosen: LongTensor ``[q']``, the tokens for which ``inner`` returns vectors, and so does
-                the block; None: all.
+            chosen: LongTensor ``[q']``, the tokens for which ``inner``, and so the block, returns
+                vectors; None: all.
         """
         kept = x if chosen is None else x.index_select(1, chosen)  # [R, q', D]
         if self.before:

@@ -28,13 +28,14 @@ from .torch_to_native import check_convertible, convert, header_of
 
 
 class PackedGenerator:
-    """Decodes a PyTorch model natively, converting it again whenever its weights have changed.
+    """Decodes a PyTorch model by the native engine, for which it is converted at the first batch,
+    and again after :meth:`forget_weights`.
 
     Args:
         models: a list of one model.
         source, target: the model's dictionaries.
-        options: the decoding options. With ``static_weights`` False the weights may change; the
-            caller reports it by :meth:`forget_weights`.
+        options: the decoding options. With ``static_weights`` False the model may also be moved or
+            cast after this call; PyTorch decodes it where the native engine cannot.
         decoded_as: the family whose task decodes the model: the model's own, or one that decodes
             its models as well, as jacobi does autoregressive ones.
         torch_generator: makes PyTorch's generator with the same options, which decodes what the
@@ -50,7 +51,7 @@ class PackedGenerator:
     Raises:
         UnsupportedOption, UnsupportedModelError: the native engine cannot decode this; the message
             gives the reason.
-        LibraryUnavailable: there is no kernel on this machine.
+        LibraryUnavailable: there is no compiled kernel on this machine.
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class PackedGenerator:
             )
 
     def forget_weights(self) -> None:
-        """Drops the converted model, because the model's weights have changed."""
+        """Drops the converted model; to be called when the model's weights have changed."""
         self._engine = None
 
     def generate(

@@ -35,8 +35,8 @@ class EncodedSource:
         eos: the id that ends a source.
 
     Attributes:
-        memory: the encoded sentences of all rows; rows that the last batch did not fill hold those
-            of an earlier one.
+        memory: the encoded sentences of all rows; rows that the last batch did not fill hold
+            sentences of an earlier one.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class StaticDecoder:
         beams: N, the hypotheses of each sentence.
         capacity: C, the number of slots.
         stride: distance between the positions of neighbouring tokens.
-        block: q, the new tokens of a step.
+        block: q, the number of new tokens of a row in each step.
         causal: new tokens do not see later new tokens.
         visible: BoolTensor ``[C, C]``, the slots (columns) that the token in each slot (row) may
             see if ``causal`` allows it, too; None: all.

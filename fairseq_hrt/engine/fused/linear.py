@@ -76,7 +76,7 @@ def fused_linear(
     not take go to :func:`linear_reference`.
 
     Args:
-        x: ``[M, K]``; rows may have any distance.
+        x: ``[M, K]``; rows may lie at any distance in memory.
         weight: ``[N, K]``, contiguous.
         bias: ``[N]`` or None.
         norm: (gamma ``[K]``, beta ``[K]``, eps) of the layer normalisation of ``x``, or None.

@@ -85,10 +85,11 @@ def choose(
     The softmax is over all tokens. Tokens are allowed as by :class:`..constraints.Constraints`
     without prefix and n-gram blocking: padding never, ``<unk>`` with a penalty. Of equally probable
     tokens the first is chosen. Logits are rounded to the type of ``x``, as those of a matrix
-    product are, before the temperature and again behind it; sums are taken in float32.
+    product are, before the division by the temperature and again after it; sums are taken in
+    float32.
 
     Args:
-        x: ``[M, D]``; rows may have any distance.
+        x: ``[M, D]``; rows may lie at any distance in memory.
         weight: ``[V, D]``, contiguous.
         bias: ``[V]`` or None.
         norm: (gamma ``[D]``, beta ``[D]``, eps) of a layer normalisation of ``x``, or None.

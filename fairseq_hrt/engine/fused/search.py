@@ -81,7 +81,7 @@ def best_words(
     Args:
         logits: ``[M, V]``; they are not changed.
         temperature: divides the logits, rounded to their type.
-        penalties: {word: number subtracted from its log-probability}, or such pairs; infinity
+        penalties: {word: number subtracted from its log-probability}, or pairs of these; infinity
             forbids the word.
         eos: id of ``</s>``, for ``forbid_eos`` and ``only_eos``.
         forbid_eos: BoolTensor ``[M]``, rows that must not choose ``</s>``.

@@ -41,7 +41,7 @@ def usable(x: Tensor, *others: Optional[Tensor]) -> bool:
 
 
 def on_device(x: Tensor) -> AbstractContextManager[object]:
-    """Makes the device of ``x`` the current one, where Triton launches."""
+    """A context in which the device of ``x`` is PyTorch's current one, on which Triton launches."""
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
 
 
