@@ -44,9 +44,9 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
         """The state after each token, ``[T, B, D]``.
 
         Args:
-            x: ``[T, B, D]``, the tokens.
-            incremental_state: fairseq's cache; if given, the tokens continue those of earlier
-                calls.
+            x: ``[T, B, D]``, the vectors of T tokens.
+            incremental_state: fairseq's cache, updated in place; the tokens follow those of earlier
+                calls with the same cache. None: they begin the sentence.
             padding: BoolTensor ``[B, T]``, True for tokens that do not change the state.
         """
         # [T, B, D] -> [B, T, D]
@@ -69,8 +69,8 @@ class SSRUCell(FairseqIncrementalState, nn.Module):
     def reorder_incremental_state(
         self, incremental_state: Dict[str, Any], new_order: Tensor
     ) -> Dict[str, Any]:
-        """Selects the rows ``new_order``, LongTensor ``[B']``, of the cached state; called by
-        fairseq's search."""
+        """Replaces the cached state of the batch by its rows ``new_order``, LongTensor ``[B']``,
+        and returns the cache; called by fairseq's search."""
         kept = self.get_incremental_state(incremental_state, _STATE)
         if kept is not None:
             kept = {"cell": kept["cell"].index_select(0, new_order)}
@@ -104,10 +104,15 @@ class RecurrentDecoderLayer(TransformerDecoderLayerBase):
         Args:
             x: ``[T, B, D]``.
             encoder_out: ``[S, B, D]``.
+            encoder_padding_mask: BoolTensor ``[B, S]``, True for padding.
+            incremental_state: see :meth:`SSRUCell.forward`.
             self_attn_mask: ignored, since a recurrence is causal.
+            self_attn_padding_mask: BoolTensor ``[B, T]``, True for padding.
+            need_attn, need_head_weights: ask for the attention to the source, the latter for that
+                of each head, as in fairseq's layer.
 
         Returns:
-            (``[T, B, D]``, the attention to the source if it was asked for, None).
+            (output ``[T, B, D]``, the attention to the source or None, None).
         """
         residual = x
         if self.normalize_before:

@@ -45,11 +45,12 @@ class AutoregressiveLoss(LabelSmoothedCrossEntropyCriterion):
         sample: Dict[str, Any],
         reduce: bool = True,
     ) -> Tuple[Tensor, Tensor]:
-        """(loss, negative log-likelihood): sums over the target tokens or, without ``reduce``,
-        ``[B * T, 1]`` each with 0 for padding.
+        """(label-smoothed loss, negative log-likelihood) of a batch: sums over target tokens or, if
+        ``reduce`` is False, a value for each token, ``[B * T, 1]``, with 0 for padding.
 
         Args:
-            net_output: the model's output; its first element are logits ``[B, T, V]``.
+            net_output: the model's output for ``sample``; its first element are logits ``[B, T,
+                V]``.
         """
         if getattr(model.decoder, "adaptive_softmax", None) is not None:
             return super().compute_loss(model, net_output, sample, reduce=reduce)

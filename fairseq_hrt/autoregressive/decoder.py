@@ -14,11 +14,11 @@ from .config import MarianModelConfig
 
 
 class ZeroStartEmbedding(nn.Embedding):
-    """An embedding that shares the parameter of another one, but embeds one word as zeros.
+    """An embedding that shares the weights of another one, but embeds one word as zeros.
 
     Args:
-        embedding: the other one.
-        zero: id of that word.
+        embedding: the embedding whose weights are shared.
+        zero: id of the word that is embedded as zeros.
     """
 
     def __init__(self, embedding: nn.Embedding, zero: int) -> None:
@@ -41,9 +41,10 @@ class MarianDecoder(NativeParts, TransformerDecoderBase):
     """The Transformer decoder of Marian's models.
 
     Attributes:
-        cell: ``"attention"``; or ``"ssru"``: layers have a recurrent ``cell`` instead of
-            ``self_attn``.
-        zero_start: whether ``</s>``, as an input always the start symbol, is embedded as zeros.
+        cell: ``"attention"``: layers have self-attention; ``"ssru"``: a recurrent unit in its
+            place.
+        zero_start: whether the start symbol (``</s>``, which the decoder reads nowhere else) is
+            embedded as zeros.
     """
 
     family = "autoregressive"
@@ -68,6 +69,7 @@ class MarianDecoder(NativeParts, TransformerDecoderBase):
             return super().build_decoder_layer(cfg, no_encoder_attn)
         if cfg.checkpoint_activations or cfg.offload_activations:
             raise ValueError(
-                "--marian-cell ssru has neither --checkpoint-activations nor --offload-activations"
+                "--marian-cell ssru has neither --checkpoint-activations nor"
+                " --offload-activations: leave them out"
             )
         return RecurrentDecoderLayer(cfg, no_encoder_attn)

@@ -17,7 +17,8 @@ from ..training.task_options import with_decoding_options
 @with_decoding_options()
 @dataclass
 class AutoregressiveTranslationConfig(TranslationConfig):
-    """fairseq's translation options, those of the engine and of the model that reranks the beam."""
+    """Options of ``translation_autoregressive``: fairseq's translation options, and this package's
+    for decoding and for reranking the beam by another model."""
 
 
 @register_task("translation_autoregressive", dataclass=AutoregressiveTranslationConfig)

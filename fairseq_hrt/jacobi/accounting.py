@@ -13,13 +13,13 @@ from .decoding import JacobiIteration
 
 @dataclass(frozen=True)
 class DecoderSize:
-    """The sizes of a decoder that determine the cost of a pass.
+    """The sizes of a decoder that determine the cost of a pass (a call of the decoder).
 
     Attributes:
-        layers: decoder layers.
-        width: D, the width of its layers.
-        inner: width of the feed-forward layers.
-        vocabulary: V, the number of words.
+        layers: number of decoder layers.
+        width: D, the width of the layers.
+        inner: inner width of the feed-forward layers.
+        vocabulary: V, the number of words in the target dictionary.
         recurrent: whether recurrent cells replace self-attention.
     """
 
@@ -31,7 +31,7 @@ class DecoderSize:
 
     @classmethod
     def of(cls, model: FairseqEncoderDecoderModel) -> "DecoderSize":
-        """The sizes of a Transformer."""
+        """The sizes of a Transformer's decoder."""
         decoder = model.decoder
         vocabulary, width = decoder.output_projection.weight.shape
         recurrent = hasattr(decoder.layers[0], "cell")
@@ -40,37 +40,39 @@ class DecoderSize:
         )
 
     def flops(self, tokens: int, keys: int, source: int) -> int:
-        """Floating-point operations of a decoder pass over ``tokens`` new tokens that see ``keys``
-        target and ``source`` source tokens; :meth:`source_flops` and the encoder are not
-        included."""
+        """Floating-point operations of a decoder pass over ``tokens`` new tokens, each of which
+        attends to ``keys`` target tokens and ``source`` source tokens. Those of
+        :meth:`source_flops` and of the encoder are not included."""
         d, q, k, m = self.width, tokens, keys, source
         before = 4 * d * d * q if self.recurrent else 8 * d * d * q + 4 * d * q * k
         layer = before + 4 * d * d * q + 4 * d * q * m + 4 * d * self.inner * q
         return self.layers * layer + 2 * d * self.vocabulary * q
 
     def source_flops(self, source: int) -> int:
-        """Floating-point operations of the source's keys and values, needed once per sentence."""
+        """Floating-point operations that compute the keys and values of ``source`` source tokens,
+        once per sentence."""
         return self.layers * 4 * self.width * self.width * source
 
 
 @dataclass
 class JacobiStatistics:
-    """Sums over all decoded sentences.
+    """Sums over all decoded sentences. A pass is a call of the decoder; it proves a token when it
+    shows that the token is the one that greedy search would choose.
 
     Attributes:
-        mode: the mode of decoding.
+        mode: the mode of decoding, see ``--jacobi-mode``.
         sentences: sentences translated.
         tokens: tokens written, with ``</s>``; decoding word by word takes a pass for each.
         row_passes: passes; one over n sentences counts n times.
-        iterations: with ``--jacobi-known-length`` iterations as the paper counts them, else as many
-            as ``row_passes``.
-        passes: decoder calls; one over a whole batch counts once.
-        pushed: tokens fed to the decoder, padding of windows excluded.
-        flops: floating-point operations of these passes and of the source's keys and values.
-        plain_flops: the same of decoding word by word.
-        draft_seconds: time spent on drafts.
-        seconds: total time.
-        proved: {n: number of passes that proved n tokens}.
+        iterations: with ``--jacobi-known-length`` the iterations as the paper counts them, else
+            equal to ``row_passes``.
+        passes: passes; one over a batch of n sentences counts once.
+        pushed: tokens that the decoder has read, without padding.
+        flops: floating-point operations of these passes, and of the keys and values of the source.
+        plain_flops: the operations that decoding word by word would take.
+        draft_seconds: time spent on guesses before decoding, e.g. by a draft model.
+        seconds: total time, ``draft_seconds`` included.
+        proved: {n: number of passes that proved n tokens of a sentence}.
     """
 
     mode: str = ""
@@ -93,7 +95,14 @@ class JacobiStatistics:
         sources: Sequence[int],
         size: DecoderSize,
     ) -> None:
-        """Counts a batch: its passes and translations, and the lengths of its sources."""
+        """Adds a batch.
+
+        Args:
+            passes: each pass over each sentence of the batch.
+            found: the translation of each sentence.
+            sources: the number of source tokens of each sentence.
+            size: the sizes of the decoder.
+        """
         self.sentences += len(found)
         self.iterations += sum(hypothesis.steps for hypothesis in found)
         for own in passes:
@@ -118,7 +127,7 @@ class JacobiStatistics:
         return self.tokens / max(self.row_passes, 1)
 
     def to_json(self) -> Dict[str, object]:
-        """All attributes and the speed-up."""
+        """All attributes and :attr:`iteration_speedup`, by name."""
         return {
             **vars(self),
             "proved": dict(sorted(self.proved.items())),

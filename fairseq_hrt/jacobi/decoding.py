@@ -35,9 +35,9 @@ class JacobiIteration:
     Attributes:
         sentence: index into the batch.
         number: number of the pass, from 1.
-        first: number of tokens that were proved to be those of greedy search before the pass.
-        guesses: the q - 1 guesses that were read.
-        answers: the q tokens that the model predicted.
+        first: number of tokens that earlier passes had proved to be those of greedy search.
+        guesses: the q - 1 guesses that the pass read behind the last proved token.
+        answers: the q tokens that the model predicted, behind that token and behind each guess.
         log_probs: their log-probabilities.
         proved: how many answers the pass has proved, at least 1.
     """
@@ -63,11 +63,11 @@ class JacobiPlan:
         constraints: constraints on each next token.
         window: the mode and its sizes.
         drafter: proposes guesses.
-        filler: guessed where the drafter has no proposal. It may be ``<pad>``: positions are
-            explicit, so that it is not treated as padding.
+        filler: id of the token guessed where the drafter has no proposal. It may be ``<pad>``: this
+            is read as a word, since positions are given explicitly.
         temperature: divides the logits.
-        rank: function from (log-probability, number of tokens) to a score.
-        known_length: whether to count steps as the paper does. Its algorithm needs one more
+        rank: function from (log-probability, number of tokens) to the score of a translation.
+        known_length: whether to count steps as the paper does. The paper's algorithm needs one more
             iteration per block to see that nothing changes; this one stops as soon as the last word
             is proved.
     """
@@ -84,8 +84,17 @@ class JacobiPlan:
 
 @dataclass
 class Row:
-    """A sentence being decoded: ``limit`` words at most, the proved ``tokens``, the ``answers`` of
-    the last pass that are kept as guesses, and ``size``, the q tokens of the window."""
+    """A sentence being decoded.
+
+    Attributes:
+        sentence: index into the batch.
+        limit: most words of the translation, without ``</s>``.
+        done: whether ``</s>`` is proved.
+        tokens: the proved tokens, those of greedy search; ``log_probs`` are theirs, and ``steps``
+            the numbers of the passes that proved them.
+        answers: predictions of the last pass that are kept, as guesses for the next.
+        size: q, the tokens that the next pass reads: the last proved one and ``guesses``.
+    """
 
     sentence: int
     limit: int
@@ -104,25 +113,28 @@ class Row:
 
 
 class Reader(Protocol):
-    """Runs the model over the windows of all rows, and keeps its cache."""
+    """Runs the model over the next tokens of all rows (the last proved one and the guesses), and
+    keeps its cache."""
 
     device: torch.device
 
     def read(
         self, rows: List[Row], inputs: List[List[int]]
     ) -> Tuple[List[List[float]], List[List[int]]]:
-        """The log-probability of the most probable word behind each token of ``inputs``, and that
-        word. All rows have equally many tokens."""
+        """The most probable next word behind each token, as (log-probabilities, words), both with
+        the shape of ``inputs``: the tokens of each row, equally many for all."""
 
     def advance(self, rows: List[Row]) -> List[Row]:
-        """Removes wrong guesses from the cache; returns the rows that the next pass reads."""
+        """Removes wrong guesses from the cache; returns the rows for the next :meth:`read`, perhaps
+        without finished ones."""
 
 
 class StepReader:
-    """A :class:`Reader` that calls an ensemble's decoders, which cache earlier tokens.
+    """A :class:`Reader` that calls the decoders of an ensemble, which cache earlier tokens.
 
     Args:
-        memories: the encoded batch.
+        memories: encoder outputs of the batch, of each model.
+        plan: has the constraints and the temperature.
     """
 
     def __init__(self, ensemble: EngineEnsemble, memories: List[Memory], plan: JacobiPlan) -> None:
@@ -188,8 +200,9 @@ def jacobi_decode(
 
 
 def _inputs(rows: List[Row], plan: JacobiPlan) -> List[List[int]]:
-    """The last proved token and the guesses of each row, padded with fillers to the widest row;
-    finished rows hold fillers alone."""
+    """The tokens that the next pass reads: of each row, the last proved token and new guesses,
+    which are also stored in the row. All are filled up with ``plan.filler`` to the length of the
+    longest; finished rows hold nothing else."""
     inputs = []
     for row in rows:
         if row.done:
@@ -206,8 +219,8 @@ def _inputs(rows: List[Row], plan: JacobiPlan) -> List[List[int]]:
 
 
 def _positions(rows: List[Row], width: int, longest: int, device: torch.device) -> Tensor:
-    """Positions of the window: LongTensor ``[q]`` if all rows have equally many proved tokens, else
-    ``[R, q]``."""
+    """Positions, at most ``longest``, of the ``width`` = q tokens that the next pass reads:
+    LongTensor ``[q]`` if all rows have equally many proved tokens, else ``[R, q]``."""
     firsts = [len(row.tokens) for row in rows]
     ahead = torch.arange(width, device=device)  # [q]
     if len(set(firsts)) == 1:
@@ -216,7 +229,8 @@ def _positions(rows: List[Row], width: int, longest: int, device: torch.device) 
 
 
 def _restrict(log_probs: Tensor, rows: List[Row], plan: JacobiPlan, sentences: Tensor) -> None:
-    """Applies all constraints to every position of the windows, ``[R, q, V]``, in place."""
+    """Applies the plan's constraints to the log-probabilities ``[R, q, V]`` behind all tokens of a
+    pass, in place. ``sentences``: index into the batch of each row."""
     rules, width = plan.constraints, log_probs.size(1)
     firsts = [len(row.tokens) for row in rows if not row.done]
     if rules.apply_to_all(log_probs, min(firsts), max(firsts) + width):
@@ -244,8 +258,14 @@ def _accept(
     number: int,
     hooks: Sequence[IterationHook],
 ) -> None:
-    """Appends the proved answers to the row: the first one, and each further one as long as the
-    guess before it equals the answer before it."""
+    """Appends to the row the answers of a pass that are proved: the first one, and each further one
+    as long as the guess before it equals the answer before it.
+
+    Args:
+        answers, scores: the predicted tokens and their log-probabilities.
+        number: number of the pass, from 1.
+        hooks: called with the pass.
+    """
     eos, first = plan.constraints.eos, len(row.tokens)
     # The previous pass's answer for the last place of this window.
     before = row.answers[row.size - 1] if len(row.answers) >= row.size else plan.filler
@@ -279,8 +299,8 @@ def _accept(
 
 
 def _advance(states: List[DecoderState], rows: List[Row], device: torch.device) -> List[Row]:
-    """Removes wrong guesses from the cache, and finished rows once they are a quarter of all;
-    returns the rows that remain."""
+    """Removes wrong guesses from the decoders' caches ``states``, and finished rows once they are a
+    quarter of all; returns the rows that remain."""
     unfinished = [place for place, row in enumerate(rows) if not row.done]
     if unfinished and 4 * len(unfinished) <= 3 * len(rows):
         rows = [rows[place] for place in unfinished]

@@ -13,14 +13,16 @@ from ..native.options.schema import SCHEMA
 
 
 class Drafter:
-    """The draft ``previous``: guesses the model's predictions of its last pass. Base class of the
-    other drafters."""
+    """``--jacobi-draft previous``: guesses what the model predicted behind a wrong guess in its
+    last pass. Base class of the other drafters."""
 
     def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
-        """Prepares for a new batch.
+        """Prepares for guessing translations of a new batch.
 
         Args:
-            memories: encoder outputs of the batch, from the models that check the guesses.
+            net_input: the batch as fairseq gives it to models; ``src_tokens`` are its sources.
+            memories: encoder outputs of the batch, from the models that check the guesses; empty if
+                they are not at hand.
         """
 
     def propose(
@@ -38,18 +40,18 @@ class Drafter:
         return answers[:count]
 
     def learn(self, tokens: List[int]) -> None:
-        """Learns from a finished translation."""
+        """Learns from the tokens of a finished translation, to guess those of later ones."""
 
     def forget(self) -> None:
-        """Forgets all translations."""
+        """Forgets all translations learnt from."""
 
 
 class NGramDrafter(Drafter):
-    """The draft ``ngram``: guesses the words that followed the last two words, or the last one, in
-    earlier translations.
+    """``--jacobi-draft ngram``: guesses the words that followed the last two words of the
+    translation, or else the last one, in an earlier translation.
 
     Args:
-        longest: most guesses remembered for a context.
+        longest: most following words remembered for each context of one or two words.
         most: most contexts remembered; the oldest are forgotten.
     """
 
@@ -81,11 +83,11 @@ class NGramDrafter(Drafter):
 
 
 class SourceDrafter(Drafter):
-    """The draft ``source``: copies what follows the translation's last word in the source, for
-    names, numbers and addresses.
+    """``--jacobi-draft source``: where the translation's last word occurs in the source, guesses
+    the words that follow it there; for names, numbers and addresses.
 
     Args:
-        dictionary: shared by both languages.
+        dictionary: the one dictionary of both languages.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -111,12 +113,12 @@ class SourceDrafter(Drafter):
 
 
 class ModelDrafter(Drafter):
-    """Guesses the translation of another model, the draft. After a correction it looks for the last
-    confirmed words in the draft and continues there.
+    """Guesses the words of a draft, another model's translation of the sentence. Where a guess was
+    wrong, the last confirmed words are looked up in the draft, and guessing goes on behind them.
 
     Args:
-        translate: takes the arguments of :meth:`begin`, returns the tokens of each sentence,
-            ``</s>`` included.
+        translate: function that takes the arguments of :meth:`begin` and returns the draft of each
+            sentence, ``</s>`` included.
     """
 
     # By how many words a correction may have shifted the words that follow it.
@@ -145,8 +147,9 @@ class ModelDrafter(Drafter):
         return draft[expected : expected + count] or answers[:count]
 
     def _realign(self, draft: List[int], tokens: List[int], expected: int) -> int:
-        """The place in the draft, near ``expected``, that follows the last confirmed words (up to
-        3); ``expected`` if there is none, as if one word had been replaced by another."""
+        """The index in the draft, at most SHIFT from ``expected``, behind the longest match with
+        the last confirmed words (up to 3 of them); ``expected`` without a match, as if one word had
+        been replaced by another."""
         best, closest = expected, (0, 0)
         for place in range(
             max(expected - self.SHIFT, 1), min(expected + self.SHIFT, len(draft)) + 1
@@ -168,18 +171,18 @@ def load_draft_model(
     """Loads a draft model with the task it was trained with.
 
     Args:
-        path: checkpoint.
+        path: its checkpoint.
         family: the family that ``--jacobi-draft`` names, one of MODEL_DRAFTS.
-        beside: configuration of the task that checks the drafts; gives data folder and languages.
+        beside: configuration of the task that checks the drafts; has the data folder and languages.
         source, target: dictionaries of the model that checks.
-        options: replace options of the draft's task: a Python dictionary as text.
+        options: new values for options of the draft model's task, a Python dictionary as text.
 
     Returns:
-        (task, models).
+        (the draft model's task, list of its models).
 
     Raises:
-        ValueError: family or dictionaries differ, ``options`` is not a dictionary, or an option has
-            no effect.
+        ValueError: the checkpoint is of another family or has other dictionaries, ``options`` is
+            not a dictionary, or an option in it is unknown or has no effect.
     """
     overrides = dictionary_option("--jacobi-draft-options", options, "{'hrt_decode_chunk': '2'}")
 
@@ -193,7 +196,7 @@ def load_draft_model(
         if unknown:
             raise ValueError(
                 f"--jacobi-draft-options: the task {config._name} has no option"
-                f" {', '.join(unknown)}"
+                f" {', '.join(unknown)}: leave it out"
             )
         try:
             set_aside({**read(SCHEMA, config), "beam": 1, **overrides}, given=overrides)

@@ -26,7 +26,8 @@ logger = logging.getLogger(__name__)
 
 
 class JacobiGenerator(EngineGenerator):
-    """Returns the translations of greedy search (``--beam 1``) in fewer passes.
+    """Finds the translations of greedy search (``--beam 1``) in fewer passes, calls of the decoder:
+    each checks several guessed tokens at once.
 
     Args:
         models: the ensemble.
@@ -152,14 +153,18 @@ class JacobiGenerator(EngineGenerator):
 
     @property
     def _widest(self) -> int:
-        """The tokens of the widest window."""
+        """The largest number of tokens that a pass may read for a sentence."""
         return self.plan.size(0, self.decoder_positions)
 
     def _greedy(
         self, memories: List[Memory], source: Optional[EncodedSource], plan: SearchPlan
     ) -> List[List[Hypothesis]]:
-        """Ordinary greedy search in the batch that was encoded as ``source`` or, if that is None,
-        as ``memories``."""
+        """Ordinary greedy search; one hypothesis for each sentence.
+
+        Args:
+            memories: encoder outputs of the batch, of each model; ignored if ``source`` is given.
+            source: the batch as encoded for computations of fixed shapes; None: ``memories``.
+        """
         if source is None:
             return search(self.ensemble, memories, plan, hooks=self.step_hooks)
         return self.static_search.search(source, len(plan.constraints.limits), plan)
@@ -171,8 +176,13 @@ class JacobiGenerator(EngineGenerator):
         plan: JacobiPlan,
         passes: List[JacobiIteration],
     ) -> List[Hypothesis]:
-        """Decodes a batch and appends its passes to ``passes``. A window of 1 uses the ordinary
-        greedy search, which is faster."""
+        """The translation of each sentence of a batch. Without guesses (a window of 1) it is found
+        by the ordinary greedy search, which is faster.
+
+        Args:
+            memories, source: see :meth:`_greedy`.
+            passes: a list to which all passes are appended.
+        """
         if plan.window.mode == "frontier" and plan.window.width == 1 and not self.iteration_hooks:
             greedy = self.search_plan(plan.start, plan.constraints)
             found = [best[0] for best in self._greedy(memories, source, greedy)]
@@ -190,7 +200,7 @@ class JacobiGenerator(EngineGenerator):
         return jacobi_decode(reader, plan, step_hooks=self.step_hooks, iteration_hooks=hooks)
 
     def _now(self) -> float:
-        """The time, in seconds, after waiting for the device to finish."""
+        """The time of ``time.perf_counter``, in seconds, after waiting for the GPU to finish."""
         device = next(self.models[0].parameters()).device
         if device.type == "cuda":
             torch.cuda.synchronize(device)

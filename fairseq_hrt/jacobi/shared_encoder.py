@@ -13,8 +13,8 @@ from ..engine import EngineEnsemble, Memory
 def same_encoder(
     first: FairseqEncoderDecoderModel, second: FairseqEncoderDecoderModel, dictionary: Dictionary
 ) -> bool:
-    """Whether two encoders are equal: in all parameters and, as heads, activations and norms are
-    not parameters, in their output for a padded test batch.
+    """Whether the encoders of two models are equal: have the same parameters and, since these do
+    not show the number of heads, activations and places of norms, the same output for a test batch.
 
     Args:
         dictionary: the source dictionary of both models.
@@ -45,7 +45,8 @@ def same_encoder(
 
 
 class DraftEnsemble(EngineEnsemble):
-    """The ensemble of a draft model, which can reuse the output of an equal encoder.
+    """The ensemble of a draft model, which can reuse the encoder output of the model that checks
+    its drafts, if both have equal encoders.
 
     Attributes:
         lent: the batch as encoded by the model that checks; None: the draft model encodes it
@@ -65,7 +66,8 @@ def lender(
     models: Sequence[FairseqEncoderDecoderModel],
     dictionary: Dictionary,
 ) -> Optional[int]:
-    """Index of the first of ``models`` whose encoder equals the draft's; None: there is none."""
+    """Index of the first of ``models`` whose encoder equals that of the model ``draft``; None:
+    there is none. ``dictionary``: the source dictionary of all."""
     return next(
         (number for number, model in enumerate(models) if same_encoder(draft, model, dictionary)),
         None,

@@ -18,11 +18,14 @@ WIDEST = 16
 
 
 class StaticReader:
-    """A :class:`.decoding.Reader` of one model, by computations of fixed shapes.
+    """A :class:`.decoding.Reader` that runs one model by computations of fixed shapes, which a CUDA
+    graph replays.
 
     Args:
+        search: has the model, and stores buffers and recordings.
         source: the encoded batch.
-        width: q, the tokens of the widest window; at most :data:`WIDEST`.
+        plan: has the constraints, the temperature and the filler.
+        width: q, the most tokens that a pass reads for a sentence; at most :data:`WIDEST`.
     """
 
     def __init__(
@@ -62,13 +65,14 @@ class StaticReader:
 
 
 class _Windows:
-    """Buffers for windows of q tokens, and the recorded function that reads them.
+    """Buffers on the device for windows, the q tokens that a pass reads of each sentence, and the
+    recorded function ``read``, which predicts the next word behind each of these tokens.
 
     Attributes:
-        inputs: LongTensor ``[B, 1 + q]``: for each row the place in the cache where its window
-            begins, then the window's tokens.
-        limits: LongTensor ``[B]``, the most words of each sentence.
-        decoder: its cache must be cleared before a new batch.
+        inputs: LongTensor ``[B, 1 + q]``: for each sentence the place in the cache where its window
+            begins, then the window's tokens. To be filled before ``read``.
+        limits: LongTensor ``[B]``, the most words of each translation.
+        decoder: the decoder; its cache must be cleared before a new batch.
     """
 
     def __init__(

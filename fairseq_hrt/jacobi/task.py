@@ -43,10 +43,12 @@ class JacobiTranslationTask(EngineTranslationTask):
     def make_drafter(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> Drafter:
-        """The drafter that ``--jacobi-draft`` names.
+        """The drafter that ``--jacobi-draft`` names, which guesses translations that ``models``
+        check.
 
         Raises:
-            ValueError: a draft model has no path, or other dictionaries than the model that checks.
+            ValueError: the draft model has no path, or other dictionaries than this task; or the
+                draft is ``source``, and the two languages have different dictionaries.
         """
         draft, path = options.jacobi_draft, options.jacobi_draft_path
         if draft in MODEL_DRAFTS and path is None:
@@ -76,9 +78,9 @@ class JacobiTranslationTask(EngineTranslationTask):
     def translate_with(
         self, generator: EngineGenerator, models: Sequence[FairseqEncoderDecoderModel]
     ) -> Callable[[Dict[str, Tensor], Sequence[Memory]], List[List[int]]]:
-        """A function that translates batches with the draft model of ``generator``. It reuses the
-        encoder output of the first of ``models``, which check the draft, that has an equal
-        encoder."""
+        """A function that translates a batch with the draft model of ``generator``; for its
+        arguments and result see :class:`.drafts.ModelDrafter`. If one of ``models``, which check
+        the draft, has the draft model's encoder, the output of that encoder is reused."""
         drafting = generator.models
         engines: Optional[DraftEnsemble] = None
         equal: Optional[int] = None

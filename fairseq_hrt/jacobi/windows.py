@@ -28,8 +28,13 @@ class WindowPlan:
     prefix: Optional[int] = None
 
     def size(self, proved: int, limit: int) -> int:
-        """The window q of a row with ``proved`` tokens whose translation may have ``limit`` words
-        and ``</s>``; a pass proves at most q tokens."""
+        """q, the number of tokens that the next pass reads for a sentence; the pass proves at most
+        as many.
+
+        Args:
+            proved: the number of tokens proved so far.
+            limit: the most words that the translation may have, without ``</s>``.
+        """
         left = limit + 1 - proved
         if self.mode == "pj":
             return left
@@ -42,6 +47,7 @@ class WindowPlan:
         return min(self.block - proved % self.block, left)
 
     def keeps_answers(self, proved: int) -> bool:
-        """Whether the predictions behind a wrong guess become the next guesses, once ``proved``
-        tokens are proved; a new block begins with fillers instead."""
+        """Whether the next pass, when ``proved`` tokens are proved, may guess what the last pass
+        predicted behind a wrong guess. False where a new block begins, for which nothing has been
+        predicted."""
         return self.mode in ("frontier", "pj") or proved % self.block != 0
