@@ -56,8 +56,8 @@ def create_application(settings: Settings, load: LoadTranslator = load_translato
 
     Args:
         settings: the server's options.
-        load: makes the translator of a bundle; another function puts other translators behind the
-            same interface.
+        load: makes the translator of a bundle, see :data:`.systems.LoadTranslator`; another
+            function puts other translators behind the same interface.
 
     Raises:
         ValueError: the keys cannot be read.

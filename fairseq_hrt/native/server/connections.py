@@ -47,8 +47,11 @@ _PHRASES = {int(status): status.phrase.encode() for status in http.HTTPStatus}
 class Request:
     """A request, as far as it has been read.
 
+    Args:
+        answered: True for the placeholder that a connection has before its first request.
+
     Attributes:
-        body: the part of the body that the application has not taken yet.
+        body: the part of the body that has been read and the application has not taken yet.
         complete: whether the body has been read to its end.
         scope: the request's scope for ASGI; None until its head has been read to the end.
         answered: whether the request has its answer, so that the rest of it is not needed.
@@ -63,8 +66,8 @@ class Request:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A connection to a client, which answers the client's requests, one at a time. A request that
-    comes before the last one is answered is dropped, and the connection ends with that answer.
+    """A connection to a client, whose requests it answers one at a time. A request that comes
+    while an earlier one is being answered is dropped, and the connection ends with that answer.
 
     httptools (llhttp) parses requests: in linear time, and it refuses what can be read in two ways,
     such as ``Content-Length`` beside ``Transfer-Encoding``.
@@ -157,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
         request, version = self._request, self._parser.get_http_version()
         hosts = [name for name, _ in request.headers].count(b"host")
         if hosts > 1 or (hosts == 0 and version == "1.1"):
-            raise ValueError("a request must have one Host header; HTTP/1.0: at most one")
+            raise ValueError("a request must have one Host header, or in HTTP/1.0 at most one")
         self._pending = 0
         request.keep_alive = version == "1.1" and self._parser.should_keep_alive()
         path, _, query = request.target.partition(b"?")
@@ -188,7 +191,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
-        """Whether the client has received the answers to all of its requests."""
+        """Whether no request of the client is being answered, and no answer is being sent."""
         return not self.busy and self._sent.is_set()
 
     def close_within(self, seconds: float) -> None:
@@ -226,7 +229,8 @@ class Connection(asyncio.BufferedProtocol):
             await self._change()
 
     def _feed(self, data: bytes) -> None:
-        """Parses received bytes."""
+        """Gives received bytes to the parser, which calls the methods above. Sets ``_wrong`` if the
+        bytes are not valid HTTP."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
@@ -245,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
             self._feed(b"\r\n".join([*lines, b"", data[found.args[0] :]]))
 
     async def _change(self) -> None:
-        """Waits until something is received, or nothing more can be."""
+        """Waits until the client has sent something or can send nothing more."""
         self._changed.clear()
         await self._changed.wait()
 
@@ -305,16 +309,24 @@ class Connection(asyncio.BufferedProtocol):
         return answer or [{"type": "http.response.start", "status": 500, "headers": [_CLOSE]}]
 
     async def _refuse(self) -> bool:
-        """Answers bytes that are not valid HTTP by status 400, with an error as other routes send
-        it."""
+        """Answers bytes that are not valid HTTP with status 400 and an error in JSON, as the routes
+        send it. Returns False: the connection has to be closed."""
         body = b'{"error":"Invalid HTTP request"}'
         headers = [(b"content-type", b"application/json")]
         start = {"type": "http.response.start", "status": 400, "headers": headers}
         return await self._send([start, {"type": "http.response.body", "body": body}], False, False)
 
     async def _send(self, answer: List[Message], keep_alive: bool, only_head: bool) -> bool:
-        """Sends an answer and waits until the operating system has taken it. Returns whether the
-        connection may stay open for another request."""
+        """Sends an answer and waits until the operating system has taken it.
+
+        Args:
+            answer: the ASGI messages of the answer, its start first.
+            keep_alive: whether the request allows the connection to stay open.
+            only_head: whether to leave out the body, as for HEAD requests.
+
+        Returns:
+            Whether the connection may stay open for another request.
+        """
         headers = [*answer[0]["headers"]]
         body = b"".join(message.get("body", b"") for message in answer)
         keep_alive = keep_alive and _CLOSE not in headers and not self._server.stopping
@@ -336,7 +348,7 @@ class Server:
 
     Args:
         application: the ASGI application that answers requests.
-        time_limit: seconds that the application takes for a request, its body included.
+        time_limit: most seconds that the application takes for a request, its body included.
         most: most open connections. A further one replaces the one that has been waiting for its
             client longest; if all are busy, the application refuses further requests.
     """
@@ -412,14 +424,14 @@ class Server:
             client.close()
 
     def welcome(self, connection: Connection) -> None:
-        """Adds a new connection to the server's, after making room for it."""
+        """Adds a new connection to :attr:`connections`; if these are too many, closes another."""
         if len(self.connections) >= self._most:
             self._make_room()
         self.connections.add(connection)
 
     def _make_room(self) -> None:
-        """Closes the connection that has been waiting for its client longest, unless all are
-        busy."""
+        """Closes the connection that has been waiting for its client longest; if all are busy,
+        closes none."""
         idle = [one for one in self.connections if not one.busy]
         if idle:
             oldest = min(idle, key=lambda one: one.since)

@@ -10,7 +10,8 @@ _LOCK = threading.Lock()
 
 
 def _renew() -> None:
-    """A thread of the parent, which is not in a fork, may have held it."""
+    """Makes the lock anew in a forked process: a thread that exists only in the parent may have
+    held it."""
     global _LOCK
     _LOCK = threading.Lock()
 
@@ -31,7 +32,7 @@ class LanguageDetector:
 
     Args:
         languages: ISO 639-1 codes of the languages that may be found; those that py3langid lacks
-            never are. A text without letters counts as one in the first of them.
+            never are. A text without letters counts as a text in the first of them.
     """
 
     def __init__(self, languages: Sequence[str]) -> None:
@@ -41,9 +42,9 @@ class LanguageDetector:
         """The languages that a text may be in, in the form of LibreTranslate's answers:
         ``[{"confidence": 0 … 100, "language": code}]``, the most probable first.
 
-        The confidence is the probability in per cent among all languages that py3langid has, so a
-        text in a language that is not served has a low one. A text without letters can be in any
-        language: confidence 0.
+        The confidence is the probability in per cent among all languages that py3langid has, so it
+        is low for a text in a language that is not served. Languages below 1 are left out, except
+        the best one. A text without letters can be in any language: confidence 0.
         """
         found = []
         if any(sign.isalpha() for sign in text):
@@ -59,8 +60,8 @@ class LanguageDetector:
         return [{"confidence": confidence, "language": code} for code, confidence in kept]
 
     def prepare(self) -> None:
-        """Reads the detector's model, which takes a moment, in a thread of its own, since most
-        requests name their language and need not wait for it."""
+        """Starts to read the detector's model, which takes a moment, in a thread of its own: most
+        requests name their language and need not wait for the model."""
         threading.Thread(
             target=self.detect, args=("a",), name="language detection", daemon=True
         ).start()

@@ -14,8 +14,8 @@ _NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 
 
 def canonical(host: str) -> Optional[str]:
-    """A host's name or address in the spelling in which hosts are compared; None if ``host`` is
-    neither."""
+    """A host's name or address in the spelling in which hosts are compared (lower case, without
+    brackets or final dot); None if ``host`` is neither a name nor an address."""
     try:
         return str(ipaddress.ip_address(re.sub(r"^\[(.*)\]$", r"\1", host)))
     except ValueError:

@@ -89,7 +89,8 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
 def _translation_request(
     settings: Settings, text: Dict[str, Any], language: Dict[str, Any]
 ) -> Dict[str, Any]:
-    """The JSON schema of a request to /translate: LibreTranslate's fields, and ours."""
+    """The JSON schema of a request to /translate: LibreTranslate's fields, and ours. ``text`` and
+    ``language`` are the schemas of a text to translate and of a language code."""
     texts = {
         "oneOf": [
             text,
@@ -135,8 +136,9 @@ def _object(properties: Dict[str, Any], required: List[str]) -> Dict[str, Any]:
 
 
 def _operation(summary: str, response: Dict[str, Any], body: Dict[str, Any] = {}) -> Dict[str, Any]:  # noqa: B006
-    """Describes an operation of OpenAPI: the schemas of its response and of its request's body, and
-    the errors that it may answer with."""
+    """Describes a route as an operation of OpenAPI, with the errors that it may answer with.
+    ``response`` and ``body`` are the JSON schemas of its response and of its request's body; empty
+    ``body``: the request has none."""
     error = {
         "content": {
             "application/json": {"schema": _object({"error": {"type": "string"}}, ["error"])}

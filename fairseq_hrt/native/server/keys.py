@@ -8,7 +8,7 @@ from .errors import RequestError
 
 
 def read_keys(path: Optional[Path]) -> List[str]:
-    """Reads the keys in a file, one a line; empty lines and those that begin with ``#`` are left
+    """Reads the keys in a file, one per line; empty lines and those that begin with ``#`` are left
     out. Without a file (None) there are no keys.
 
     Raises:
@@ -19,10 +19,10 @@ def read_keys(path: Optional[Path]) -> List[str]:
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"--key-file {path}: {error}") from error
+        raise ValueError(f"--key-file {path} cannot be read: {error}") from error
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:
-        raise ValueError(f"--key-file {path} holds no key: write one a line")
+        raise ValueError(f"--key-file {path} holds no key: write one per line")
     return keys
 
 

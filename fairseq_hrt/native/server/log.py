@@ -16,8 +16,8 @@ LAST_SECONDS = 1.0
 
 
 class BackgroundHandler(logging.Handler):
-    """Writes log lines in a thread. If nobody reads them, at most :data:`MOST_LINES` wait; further
-    ones are dropped, and their number is logged later.
+    """Writes log lines in a thread. If their reader falls behind, at most :data:`MOST_LINES` lines
+    wait; further ones are dropped, and their number is logged later.
 
     Args:
         descriptor: the file descriptor to write to. Python's own streams are not used: they are
@@ -34,7 +34,7 @@ class BackgroundHandler(logging.Handler):
         threading.Thread(target=self._write, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Gives a record to the thread, or drops it if too many wait."""
+        """Gives a record to the thread that writes, or drops the record if too many wait."""
         if self._lines.qsize() >= MOST_LINES:
             self._dropped += 1
             return
@@ -45,7 +45,7 @@ class BackgroundHandler(logging.Handler):
             self.handleError(record)
 
     def flush(self) -> None:
-        """Waits until everything is written, at most :data:`LAST_SECONDS`."""
+        """Waits until all lines are written, but for at most :data:`LAST_SECONDS`."""
         deadline = time.monotonic() + LAST_SECONDS
         while self._done < self._said and time.monotonic() < deadline:
             time.sleep(0.002)
@@ -73,8 +73,8 @@ class BackgroundHandler(logging.Handler):
 
 
 def write_in_background() -> None:
-    """Lets a thread write everything that is logged to the standard error from now on, Python's
-    warnings included."""
+    """From now on has a thread write what is logged to the standard error, Python's warnings
+    included: replaces the root logger's handlers for that stream."""
     logging.captureWarnings(True)
     root = logging.getLogger()
     for handler in list(root.handlers):

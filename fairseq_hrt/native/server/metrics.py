@@ -21,8 +21,8 @@ _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 3
 
 
 class Metrics:
-    """The metrics of this process. If :data:`FOLDER_VARIABLE` names a folder, all worker processes
-    store theirs in it, and each reports those of all."""
+    """The metrics of this process. If the environment variable :data:`FOLDER_VARIABLE` names a
+    folder, all worker processes store their metrics in it, and each reports the sums over all."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -46,7 +46,7 @@ class Metrics:
         self._queue = made(Gauge, "waiting_sentences", "Sentences in the queue", "system", **mode)
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
-        """Counts a finished request, with the status and the duration of its answer."""
+        """Counts a finished request to ``route``, by the status and the duration of its answer."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
@@ -57,8 +57,8 @@ class Metrics:
         self._decoding.labels(system).observe(seconds)
 
     def observe_queue(self, system: str, waiting: int) -> None:
-        """Stores the number of sentences in a system's queue, if there are several workers: any of
-        them may report the metrics of all."""
+        """Stores the number of sentences in a system's queue, if there are several workers: each
+        may be asked to report the metrics of all. Else :meth:`watch_queue` serves instead."""
         if _shared():
             self._queue.labels(system).set(waiting)
 
@@ -69,7 +69,7 @@ class Metrics:
             self._queue.labels(system).set_function(waiting)
 
     def exposition(self) -> Tuple[bytes, str]:
-        """The metrics in the text format of Prometheus, and its content type."""
+        """Returns the metrics in the text format of Prometheus, and the format's content type."""
         registry = self._registry
         if _shared():
             registry = CollectorRegistry()
@@ -78,7 +78,7 @@ class Metrics:
 
 
 def reserve_space(systems: int) -> None:
-    """Reserves the disk space of this worker's metrics, before these are made.
+    """Reserves disk space for this worker's metrics; to be called before :class:`Metrics` is made.
 
     prometheus_client maps files with holes into memory: a process that writes into a hole while the
     disk is full is killed (SIGBUS), and so is each process that replaces it.
@@ -103,8 +103,8 @@ def reserve_space(systems: int) -> None:
 
 
 def forget_worker(process: Optional[int]) -> None:
-    """Removes the queue of a worker that has died from the metrics; its finished requests stay
-    counted. ``process`` is its process id."""
+    """Takes the queues of a worker that has died out of the metrics; its finished requests stay
+    counted. ``process`` is the worker's process id; None: nothing is done."""
     if _shared() and process is not None:
         multiprocess.mark_process_dead(process)
 

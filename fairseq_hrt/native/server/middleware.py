@@ -53,8 +53,8 @@ def guard(settings: Settings, metrics: Metrics) -> Callable[[str], List[Middlewa
 
 
 class Answered:
-    """Turns errors of the inner middleware and the route into answers; adds our headers to each
-    answer, logs it without its texts, and counts it.
+    """Turns errors of the inner middleware and the route into answers. Adds :data:`HEADERS` to each
+    answer, logs its status and duration but no text, and counts it.
 
     An answer is sent when it is complete, so a client that reads slowly occupies neither a place of
     :class:`Placed` nor the time of a request.
@@ -137,8 +137,8 @@ class Addressed:
 
 
 class Placed:
-    """Lets at most as many requests through at a time as there are places; further ones are refused
-    at once (status 503).
+    """Lets at most as many requests through at a time as there are places; refuses further ones
+    immediately (status 503).
 
     Args:
         app: the inner application.
@@ -158,13 +158,13 @@ class Placed:
 
 
 class InTime:
-    """Reads the body of a request and then calls the route, which is cancelled when the time is
-    over or the client has gone.
+    """Reads the body of a request (status 408 if it takes too long) and then calls the route, which
+    is cancelled when the time is over (status 504) or the client has gone.
 
     Args:
         app: the inner application.
-        seconds: time for reading the body and answering together.
-        max_body: most bytes of the body.
+        seconds: time for both reading the body and answering.
+        max_body: most bytes of the body; more are refused with status 413.
     """
 
     def __init__(self, app: ASGIApp, seconds: float, max_body: int) -> None:
@@ -195,7 +195,7 @@ class InTime:
                 return work.result()
             if gone in done:
                 raise ClientDisconnect
-            raise RequestError(504, "The translation took too long")
+            raise RequestError(504, "The translation took too long: send less text at a time")
         finally:
             work.cancel()
             gone.cancel()
@@ -208,7 +208,8 @@ async def _disconnected(receive: Receive) -> None:
 
 
 async def _read_body(request: Request, limit: int) -> bytes:
-    """Reads the body of a request; one of more than ``limit`` bytes is read further, but not kept.
+    """Returns the body of a request. If it has more than ``limit`` bytes, up to _DISCARDED times as
+    many are read, but not kept, before the request is refused.
 
     Raises:
         RequestError: status 413, the body is too large.

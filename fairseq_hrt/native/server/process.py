@@ -49,8 +49,8 @@ RESTART_SECONDS = 0.5
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Makes a socket that is bound to the address, but does not listen yet: models are loaded
-    first.
+    """Makes a socket that is bound to the address, but does not listen: models have to be loaded
+    before clients may connect.
 
     Raises:
         ValueError: there is no such address, or it is in use.
@@ -80,8 +80,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 def connections_within_limits(wanted: int) -> int:
-    """The number of connections that this process can have open, at most ``wanted``. Raises the
-    process's limit of open files for them as far as the system permits."""
+    """Returns the number of connections that this process can have open, at most ``wanted``; logs a
+    warning if that is fewer. Raises the process's limit of open files as far as they need it and
+    the system permits."""
     if WINDOWS:
         possible = min(wanted, WINDOWS_SOCKETS - OTHER_FILES)
         if possible < wanted:
@@ -141,7 +142,8 @@ def answer(
     listening: socket.socket,
     started: Callable[[], None],
 ) -> None:
-    """Answers requests until a signal comes, and then those that have been accepted.
+    """Answers requests until one of the signals of :func:`at_signals` comes, and then those that
+    have already been sent.
 
     Args:
         application: the application, with its systems loaded.
@@ -199,8 +201,8 @@ def work(settings: Settings, listening: socket.socket, supervisor: Any) -> None:
 
 
 def _end_with_supervisor() -> None:
-    """Has this worker end when the process that started it ends, even if that was killed; then its
-    folder of metrics is removed, too."""
+    """Has this worker end when the process that started it has ended, even if it was killed. The
+    worker then removes the folder of metrics, too, which that process would have removed."""
     supervisor = multiprocessing.parent_process()
     if supervisor is None:
         return
@@ -256,8 +258,8 @@ def supervise(
 
     Args:
         settings, workers: see :func:`serve`.
-        listening: the bound socket that they share.
-        announce: called as soon as requests are answered.
+        listening: the bound socket that the processes share.
+        announce: called once, as soon as the first of them answers requests.
 
     Raises:
         ValueError: a worker cannot start, and no other has.

@@ -73,8 +73,8 @@ def accepts(choice: Mapping[str, Any], value: Any) -> bool:
 
 
 def in_words(choice: Mapping[str, Any]) -> str:
-    """The values that the schema ``choice``, an entry of :data:`DECODING`, describes, in words for
-    a message."""
+    """Says in words, for an error message, which values fit the schema ``choice``, an entry of
+    :data:`DECODING`: ``one of a, b``, ``true or false`` or ``an integer from 1 to 16``."""
     if choice["type"] == "string":
         return "one of " + ", ".join(choice["enum"])
     if choice["type"] == "boolean":
@@ -164,7 +164,9 @@ def _pairs(text: str) -> Dict[str, Any]:
         raise _UNREADABLE from None
 
 
-_UNREADABLE = invalid("the fields cannot be read: too many of them, or not UTF-8")
+_UNREADABLE = invalid(
+    f"the fields cannot be read: there are more than {_MOST_FIELDS}, or they are not UTF-8"
+)
 
 
 def _parts(body: bytes, content_type: str) -> List[Tuple[str, str]]:
@@ -199,13 +201,13 @@ def _parts(body: bytes, content_type: str) -> List[Tuple[str, str]]:
     except FormParserError:
         complete.clear()
     if not complete:
-        raise invalid(f"the body is not {_PARTS}, or not all of it")
+        raise invalid(f"the body is not {_PARTS}, or its end is missing")
     return pairs
 
 
 def _together(pairs: Iterable[Tuple[str, str]]) -> Dict[str, Any]:
     """Collects the fields of a form: {name: value}, or a list of values for a field that is given
-    several times. Browsers end the lines of forms with ``\\r\\n``, of which ``\\n`` is kept."""
+    several times, in order. Line ends ``\\r\\n``, as browsers send them, become ``\\n``."""
     fields: Dict[str, Any] = {}
     for name, value in pairs:
         value = value.replace("\r\n", "\n")
@@ -221,7 +223,7 @@ def _together(pairs: Iterable[Tuple[str, str]]) -> Dict[str, Any]:
 def translation_request(
     fields: Mapping[str, Any], settings: Settings, *, detailed: bool = False
 ) -> TranslationRequest:
-    """Checks the fields of a request for translations.
+    """Checks the fields of a request for translations and converts them.
 
     Args:
         fields: the result of :func:`parse_fields`.
@@ -274,8 +276,9 @@ def _glossary(given: Any, settings: Settings) -> Optional[Glossary]:
     try:
         return Glossary(given) if isinstance(given, dict) else Glossary.parse(given)
     except ValueError as error:
-        text = str(error)
-        raise invalid(text if isinstance(given, str) else f"glossary: {text}") from None
+        # Messages of parse() begin with "glossary" themselves.
+        prefix = "glossary: " if isinstance(given, dict) else ""
+        raise invalid(f"{prefix}{error}") from None
 
 
 def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
@@ -307,8 +310,8 @@ def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
 
 
 def _require_known(fields: Mapping[str, Any], detailed: bool) -> None:
-    """Raises RequestError for a field that has no effect. In requests to LibreTranslate's routes
-    unknown fields are ignored, as LibreTranslate does."""
+    """Raises RequestError for a field that has no effect: if ``detailed`` (/v1/translate), for one
+    that does not exist; else only for one of /v1/translate, as LibreTranslate ignores others."""
     known = (*COMPATIBLE, *OWN, *DETAILED)
     for name in fields:
         if not detailed and name in DETAILED:
@@ -322,7 +325,7 @@ def _require_known(fields: Mapping[str, Any], detailed: bool) -> None:
 
 
 def text_of(fields: Mapping[str, Any], settings: Settings) -> str:
-    """The text whose language a request asks for; several texts are joined by line breaks.
+    """The text of a request to detect its language; several texts are joined by line breaks.
 
     Raises:
         RequestError: status 400, the texts are missing, too long or too many.
@@ -372,7 +375,8 @@ def _alternatives(fields: Mapping[str, Any], settings: Settings, detailed: bool)
 
 
 def _shown(value: Any) -> str:
-    """A value of a request in the form in which a message may repeat it: short and on one line."""
+    """A value of a request in the form in which a message may repeat it: at most 40 characters, on
+    one line."""
     text = value if isinstance(value, str) else json.dumps(value)
     # Neither separators of lines nor what turns round the direction of the words behind it.
     return re.sub(r"[^ -~\u00a1-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\uffff]", "?", text)[:40]

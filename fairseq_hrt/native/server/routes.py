@@ -55,7 +55,7 @@ class Server:
 
     Args:
         settings: the server's options.
-        load: makes the translator of a bundle.
+        load: makes the translator of a bundle, see :data:`.systems.LoadTranslator`.
     """
 
     def __init__(self, settings: Settings, load: LoadTranslator = load_translator) -> None:
@@ -90,8 +90,8 @@ class Server:
         list(self._threads.map(lambda _: together.wait(), range(_THREADS)))
 
     def close(self) -> None:
-        """Ends the threads of all queues. Requests have been answered by now, so this waits at most
-        a second, for batches whose results nobody needs."""
+        """Ends the threads of all queues and of the preparation. Called when requests have been
+        answered: it waits at most a second, for batches whose results nobody needs."""
         for system in self.catalogue.systems:
             system.batcher.close()
         for system in self.catalogue.systems:
@@ -120,7 +120,8 @@ class Server:
         return JSONResponse(answer)
 
     async def _ranked(self, wanted: TranslationRequest, system: ServedSystem) -> List[List[str]]:
-        """The translations of each text of a request by a system, best first."""
+        """For each text of a request its best translation by a system and ``wanted.alternatives``
+        others, best first; the best one stands in for missing others."""
         options = (
             alternatives_options(system, wanted.alternatives + 1, {}) if wanted.alternatives else {}
         )
@@ -174,7 +175,7 @@ class Server:
         system = self.catalogue.choose(wanted, source)
         options = decoding_options(fields, system.bundle.task)
         if wanted.graph and not system.graph:
-            raise invalid("this system writes no graph")
+            raise invalid("this system writes no graph: leave graph out or choose another system")
         if wanted.alternatives:
             options = alternatives_options(system, wanted.alternatives + 1, options)
         start = time.perf_counter()
@@ -216,8 +217,9 @@ class Server:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _prepared(self, wanted: TranslationRequest, work: Callable[[], Result]) -> Result:
-        """Returns the result of ``work``, which takes longer for longer requests: it is done at
-        once for a request of little plain text, else in a thread."""
+        """Calls ``work``, which takes longer for longer requests, and returns its result. For a
+        request of little plain text it is called here, else in a thread, so that others need not
+        wait. Markup that cannot be read becomes a RequestError (status 400)."""
         if wanted.format == "text" and not wanted.keep and sum(map(len, wanted.texts)) <= _SHORT:
             return work()
         try:
@@ -235,9 +237,9 @@ class Server:
     async def _source(
         self, wanted: TranslationRequest, *, itself: bool
     ) -> Tuple[str, Optional[Dict[str, Any]]]:
-        """The source language of a request, and if it had to be detected the entry of
-        :meth:`.detection.LanguageDetector.detect` for it, else None. ``itself``: whether the target
-        language may be detected."""
+        """Returns the code of a request's source language and, if it had to be detected, its entry
+        in the result of :meth:`.detection.LanguageDetector.detect`, else None. ``itself``: whether
+        the target language itself may be detected."""
         if wanted.source != "auto":
             return wanted.source, None
         text = "\n".join(wanted.texts)
@@ -272,11 +274,12 @@ class Server:
             found = await system.submit(sentences, **options) if sentences else []
         except NumericalError as error:
             logger.error("%s: %s", system.name, printable(str(error)))
-            raise RequestError(500, "this system's model computed NaN: it is broken") from None
+            message = "this system's model computed NaN: the model is broken"
+            raise RequestError(500, message) from None
         except ValueError as error:
             # A decoder's words may name files.
             logger.warning("%s refused a request: %s", system.name, printable(str(error)))
-            raise invalid("this system does not take these options") from None
+            raise invalid("this system refuses these options: leave some of them out") from None
         results = iter(found)
         for text in texts:
             text.translations = [next(results) for _ in text.sentences]
@@ -285,8 +288,9 @@ class Server:
     async def _add_graphs(
         self, system: ServedSystem, sentences: List[Dict[str, Any]], options: Dict[str, Any]
     ) -> None:
-        """Adds the graph of each translated sentence to its entry in ``sentences``. This decodes
-        the sentences again, so that requests without graphs take no longer."""
+        """Adds the graph of each translated sentence to its entry in ``sentences``, made by
+        :func:`_details`. Decodes the sentences once more, with the decoding options ``options``;
+        requests without graphs are spared this time."""
         try:
             found = (
                 await system.submit(
@@ -297,7 +301,9 @@ class Server:
             )
         except ValueError as error:
             logger.warning("%s draws no graph: %s", system.name, error)
-            raise invalid("this system does not draw graphs with these options") from None
+            raise invalid(
+                "this system does not draw graphs with these options: leave some of them out"
+            ) from None
         for sentence, graphs in zip(sentences, found):
             # A sentence that was cut has several: the first one is shown.
             sentence["graph"] = graphs[0] if graphs else None

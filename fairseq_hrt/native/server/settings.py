@@ -23,19 +23,21 @@ class Settings:
         engine: ``auto``, ``torch`` or ``native``, see :func:`fairseq_hrt.from_pretrained`.
         threads: threads of each system's decoder, in each worker.
         shortlist: whether translations use only words of their bundle's shortlist.
-        max_body: most bytes of a request.
+        max_body: most bytes of a request's body.
         max_characters: most characters of all texts of a request.
         max_texts: most texts of a request.
         max_sentences: most sentences of a request, counted after its texts are split.
         max_alternatives: most further translations of a text.
         max_terms: most terms in the glossary of a request.
-        max_queue: most sentences that wait; requests beyond it are answered with status 429.
+        max_queue: most sentences that wait for a system; requests that exceed it are answered with
+            status 429.
         max_connections: most open connections of each worker. Further clients replace idle ones; if
             all are busy, requests are answered with status 503.
         max_batch: most sentences decoded together.
         batch_wait: seconds that a sentence waits for others to share its batch.
-        time_limit: seconds for a request, its body included; then the status is 408 or 504.
-        key_file: file of the API keys, one a line; None: no key is needed.
+        time_limit: most seconds for a request, its body included; a slower one is answered with
+            status 408 or 504.
+        key_file: file of the API keys, one per line; None: no key is needed.
         allow_origin: value of the header Access-Control-Allow-Origin; None: no such header.
         allow_hosts: names that requests may be addressed to, besides ``localhost`` and loopback
             addresses; None: any.
@@ -83,7 +85,7 @@ class Settings:
         if self.max_sentences > self.max_queue:
             raise ValueError(
                 f"--max-sentences {self.max_sentences} do not fit into --max-queue"
-                f" {self.max_queue}: give a longer queue"
+                f" {self.max_queue}: lower --max-sentences or raise --max-queue"
             )
         _check_hosts(self.allow_hosts or ())
         names = [name for name, _ in self.systems]
@@ -131,8 +133,8 @@ def _check_hosts(hosts: Iterable[str]) -> None:
 
 
 def parse_served(text: str) -> Tuple[str, Path]:
-    """Reads an argument ``NAME=BUNDLE`` or ``BUNDLE``; returns (name, folder). Without a name, the
-    folder's is taken.
+    """Reads an argument ``NAME=BUNDLE`` or ``BUNDLE``; returns (name of the system, folder of the
+    bundle). A system without NAME has that of its folder.
 
     Raises:
         ValueError: the name or the folder is empty.
@@ -146,15 +148,15 @@ def parse_served(text: str) -> Tuple[str, Path]:
 
 
 def parse_glossary(text: str, names: Iterable[str]) -> Tuple[str, Path]:
-    """Reads the value of ``--glossary``: ``NAME:FILE``, if there is a system of this name, or
-    ``FILE``. Returns (name, file), the name empty without one."""
+    """Reads the value of ``--glossary``: ``NAME:FILE``, if NAME is one of the systems' ``names``,
+    else ``FILE``. Returns (name, file); an empty name stands for all systems."""
     name, sign, file = text.partition(":")
     return (name, Path(file)) if sign and name in names else ("", Path(text))
 
 
 def parse_option(text: str) -> Tuple[str, str, str]:
     """Reads the value of ``--set``: ``NAME:OPTION=VALUE``, or ``NAME:OPTION`` for a switch. Returns
-    (name of the system, option, value).
+    (name of the system, option with underscores, value), the value ``true`` for a switch.
 
     Raises:
         ValueError: the name or the option is missing.

@@ -9,7 +9,7 @@ from ..bundles.batching import Batcher, QueueClosed, QueueFull
 from ..bundles.bundle import Bundle, load_bundle
 from ..bundles.translation import LONGEST, PreparedLine, join_pieces
 from ..families import family_of_task
-from ..io.escaping import printable
+from ..io.escaping import printable, shown
 from ..options.values import SCHEMA, DecodingOptions, UnsupportedOption
 from ..runtime.library import LibraryUnavailable
 from ..text.glossary import Glossary
@@ -43,12 +43,12 @@ class ServedSystem:
     Attributes:
         name: the name by which requests choose the system.
         bundle: the bundle that was loaded.
-        translator: translates with it, see :data:`LoadTranslator`.
-        batcher: the queue of its sentences.
-        alternatives: whether it can find several translations of a sentence.
+        translator: translates with the bundle, see :data:`LoadTranslator`.
+        batcher: the queue of the system's sentences.
+        alternatives: whether the system can find several translations of a sentence.
         aligned: whether it can find the source subword that each target subword is aligned with.
-        options: decoding options that override the bundle's.
-        glossary: its default glossary, or None.
+        options: decoding options that override the bundle's, {name: value}.
+        glossary: its default glossary, over which that of a request takes precedence; or None.
     """
 
     name: str
@@ -61,8 +61,8 @@ class ServedSystem:
     glossary: Optional[Glossary] = None
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
-        """Puts sentences into the queue and waits for their results, see
-        :meth:`..bundles.batching.Batcher.submit`.
+        """Puts sentences into the queue and waits for their results, one for each, in order; see
+        :meth:`..bundles.batching.Batcher.submit`. ``options``: decoding options of these sentences.
 
         Raises:
             RequestError: the queue is full (status 429) or closed (503).
@@ -78,7 +78,7 @@ class ServedSystem:
 
     @property
     def graph(self) -> bool:
-        """Whether the system's translations are paths of graphs."""
+        """Whether the system's translations are paths of graphs, which it can show."""
         family = family_of_task(self.bundle.task)
         return family is not None and family.graphs
 
@@ -106,7 +106,7 @@ def load_served(
     Args:
         name, folder: the system's name and its bundle's folder.
         settings: the server's options.
-        metrics: counts its batches and reports its queue.
+        metrics: counts the system's batches and reports the length of its queue.
         load: makes the translator of a bundle.
 
     Raises:
@@ -187,9 +187,9 @@ def load_served(
 
 
 def _drop_unanswered(translation: Any, aligned: bool) -> None:
-    """Empties those fields of a translation that no answer shows, since those of a large request
-    would fill the memory until it is answered. ``aligned``: whether the tokens of alternatives are
-    needed to put marks into texts."""
+    """Empties the fields of a translation that no answer shows: those of a large request would fill
+    the memory until it is answered. ``aligned``: whether tags and placeholders are to be put into
+    the texts, for which the tokens of alternatives are kept."""
     others = getattr(translation, "alternatives", ())
     for one in (translation, *others):
         one.positional_scores = []
@@ -232,7 +232,8 @@ def _beam(options: Mapping[str, Any]) -> int:
 
 
 def _longest(options: Mapping[str, Any]) -> float:
-    """The number of tokens of the longest translation that decoding options permit."""
+    """The number of tokens of the longest translation that decoding options permit, for a source of
+    :data:`LONGEST` subwords."""
     default = DecodingOptions()
     share = float(options.get("max_len_a", default.max_len_a))
     return max(1.0, share * LONGEST + float(options.get("max_len_b", default.max_len_b)))
@@ -264,14 +265,14 @@ def load_translator(folder: Path, settings: Settings) -> Any:
         return from_pretrained(folder, engine=engine, **own)
     except ImportError as error:
         raise ValueError(
-            f"{folder} needs PyTorch and fairseq, and {error.name} is not installed: pack it with"
-            " --runtime int8"
+            f"{folder} needs PyTorch and fairseq, and {error.name} is not installed: install it, or"
+            " pack the bundle for the native engine (fairseq-hrt bundle --runtime int8)"
         ) from error
 
 
 def _tried(translator: Any, own: Mapping[str, str], more: Mapping[str, Any]) -> Any:
-    """The translation of a word with the options ``own`` and ``more``; None if the engine refuses
-    these options."""
+    """A translation of one word by ``translator`` with the options ``own``, overridden by ``more``;
+    None if its engine refuses these options."""
     try:
         return translator.translate(["a"], details=True, **{**own, **more})[0]
     except ValueError:
@@ -279,8 +280,9 @@ def _tried(translator: Any, own: Mapping[str, str], more: Mapping[str, Any]) -> 
 
 
 def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
-    """The options of a bundle's family, besides the beam, that make it find several translations:
-    {name: value}, see :attr:`..options.option.Option.several`; None if it can find only one."""
+    """The options, besides the beam, with which the models of a bundle's family find several
+    translations: {name: value}, see ``several`` of :class:`..options.option.Option`; None if the
+    family finds only one."""
     family = family_of_task(bundle.task)
     if family is None or not family.several:
         return None
@@ -289,9 +291,9 @@ def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
 
 
 def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> Dict[str, Any]:
-    """The options with which a bundle finds several hypotheses of a sentence. The beam is not
-    smaller than without them, so that the best translation does not become worse when others are
-    asked for. ``given``: options that override the bundle's."""
+    """The options, {name: value}, with which a bundle finds ``hypotheses`` translations of a
+    sentence. ``given`` are options that override the bundle's. The beam is not smaller than with
+    these alone, so that asking for further translations does not make the best one worse."""
     usual = {**bundle.runtime_options, **bundle.options, **given}
     beam = max(hypotheses, _beam(usual))
     found: Dict[str, Any] = {"beam": beam, "nbest": hypotheses}
@@ -309,8 +311,8 @@ def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> D
 def alternatives_options(
     system: ServedSystem, hypotheses: int, options: Mapping[str, Any]
 ) -> Dict[str, Any]:
-    """The options of a request, completed by those with which the system finds several hypotheses;
-    unchanged if it can find only one."""
+    """The ``options`` of a request, completed by those with which the system finds ``hypotheses``
+    translations of a sentence; unchanged if the system can find only one."""
     if not system.alternatives:
         return dict(options)
     found = _options_for(
@@ -352,7 +354,7 @@ class Catalogue:
         self, ranked: Sequence[Dict[str, Any]], target: str, *, itself: bool
     ) -> Dict[str, Any]:
         """Chooses among the languages that a text may be in: the most probable one from which a
-        system translates to the target; if there is none, the most probable one.
+        system translates to the target; if there is no such language, the most probable of all.
 
         Args:
             ranked: the result of :meth:`.detection.LanguageDetector.detect`.
@@ -360,8 +362,9 @@ class Catalogue:
             itself: whether the target language itself may be chosen, too.
 
         Returns:
-            The entry of ``ranked``. If none fits and the most probable one has the confidence 0,
-            an entry for the source language of the first system that translates to the target.
+            The entry of ``ranked`` for the language. If none fits and the most probable one has the
+            confidence 0, such an entry for the source language of the first system that translates
+            to the target.
         """
         possible = [source for source, other in self._pairs if other == target]
         for one in ranked:
@@ -374,8 +377,8 @@ class Catalogue:
 
     @property
     def _pairs(self) -> List[Tuple[str, str]]:
-        """(source, target) of each system, in lower case as in checked requests; the languages of a
-        model may have capitals (de_DE, zho_Hans)."""
+        """(source, target) of each system, in lower case as in checked requests; the codes in a
+        bundle may have capitals (de_DE, zho_Hans)."""
         bundles = [system.bundle for system in self.systems]
         return [(one.source_lang.lower(), one.target_lang.lower()) for one in bundles]
 
@@ -401,7 +404,7 @@ class Catalogue:
         languages. ``source`` is the source language, detected if necessary.
 
         Raises:
-            RequestError: status 400, there is no such system.
+            RequestError: status 400, no system fits, or that of the request's name does not.
         """
         pairs = self._pairs
         wanted = source.lower(), request.target.lower()
@@ -420,8 +423,8 @@ class Catalogue:
             if system.name == request.system:
                 return system
         raise invalid(
-            f"there is no such system; from {source} to {request.target} there are:"
-            f" {', '.join(s.name for s in fitting)}"
+            f"system {shown(request.system)} does not translate from {source} to"
+            f" {request.target}; these do: {', '.join(s.name for s in fitting)}"
         )
 
 

@@ -286,7 +286,7 @@ def test_a_model_that_computes_nan_is_no_fault_of_the_request(
     monkeypatch.setattr(translator, "translate", translate)
     response = client.post("/v1/translate", json={**ASKED, "q": "ab"})
     assert response.status_code == 500
-    assert response.json() == {"error": "this system's model computed NaN: it is broken"}
+    assert response.json() == {"error": "this system's model computed NaN: the model is broken"}
     assert "/secret/path computed NaN" in caplog.text and "Traceback" not in caplog.text
     monkeypatch.undo()
     assert client.post("/v1/translate", json={**ASKED, "q": "ab"}).status_code == 200
@@ -443,7 +443,10 @@ def test_graphs(make_client, translator):
     assert "graph" not in found["sentences"][0]
     for wrong, message in (
         ({"graph": 1}, "graph must be true or false"),
-        ({"system": "plain:en-de", "options": {}}, "this system writes no graph"),
+        (
+            {"system": "plain:en-de", "options": {}},
+            "this system writes no graph: leave graph out or choose another system",
+        ),
     ):
         response = client.post("/v1/translate", json={**fields, **wrong})
         assert (response.status_code, response.json()["error"]) == (

@@ -70,7 +70,7 @@ def test_a_request_finds_its_system():
         (
             asked("de", "c"),
             "en",
-            "Invalid request: there is no such system; from en to de there are: a, b",
+            "Invalid request: system 'c' does not translate from en to de; these do: a, b",
         ),
     ):
         with pytest.raises(RequestError) as caught:
