@@ -134,7 +134,7 @@ def test_a_family_that_only_pytorch_decodes(tiny, monkeypatch):
         return task.build_generator([tiny.model().float()], GenerationConfig())
 
     assert type(generator("auto")) is AutoregressiveGenerator
-    with pytest.raises(ValueError, match="no search of autoregressive .--task translation_autoreg"):
+    with pytest.raises(ValueError, match="the family autoregressive .--task translation_autoreg"):
         generator("native")
 
 

@@ -144,8 +144,8 @@ def require_native_search(family: Family) -> None:
     """
     if not family.native:
         raise UnsupportedOption(
-            f"the native engine cannot decode {family.name} (--task {family.task}); use --engine"
-            " torch"
+            f"the native engine does not support the family {family.name} (--task {family.task});"
+            " use --engine torch"
         )
 
 

@@ -182,7 +182,7 @@ def test_given_translations_have_the_scores_of_pytorch(bundles):
             with pytest.raises(ValueError, match=message):
                 model.score(sources, targets)
     for model in (native, torch):
-        with pytest.raises(ValueError, match="batch_size=0: at least one pair"):
+        with pytest.raises(ValueError, match="batch_size=0: give the number of pairs"):
             model.score(["a"], ["A"], batch_size=0)
 
 
@@ -436,7 +436,7 @@ def test_tasks_set_options():
 def test_a_task_that_only_pytorch_decodes(monkeypatch):
     family = replace(families.FAMILIES[0], native=False)
     monkeypatch.setattr(native_decoder, "family_of_task", lambda task: family)
-    with pytest.raises(UnsupportedOption, match="no search of autoregressive"):
+    with pytest.raises(UnsupportedOption, match="does not support the family autoregressive"):
         native_options("translation_autoregressive", {})
 
 
