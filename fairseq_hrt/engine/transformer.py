@@ -134,7 +134,8 @@ class TransformerEngine:
         """An empty decoder state of B * ``beams`` rows.
 
         Args:
-            capacity: tokens that fit before the buffers grow; 0 for steps with ``remember=False``.
+            capacity: how many tokens fit before the buffers grow; 0 for steps with
+                ``remember=False``.
             stride: token i of every row will stand at position i * stride, which makes relative
                 positions cheap; None: anywhere.
         """
@@ -175,8 +176,8 @@ class TransformerEngine:
             tokens: LongTensor ``[R, q]``, dictionary ids or the model's special ids (V and above).
             positions: LongTensor ``[q]`` or ``[R, q]``, position in the sentence (0 = ``<s>``) of
                 each token.
-            visible: BoolTensor broadcastable to ``[R, q, T + q]``, False hides a key; on top of
-                ``causal``.
+            visible: BoolTensor broadcastable to ``[R, q, T + q]``; False hides a key, besides those
+                that ``causal`` hides. None: hides none.
             causal: new tokens do not see later new tokens.
             remember: keep the new keys and values. False saves a copy if there is only one step; T
                 must be 0 then.

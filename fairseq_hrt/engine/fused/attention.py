@@ -100,7 +100,7 @@ def attention_block(
         visible: BoolTensor ``[q, C]`` or ``[R, q, C]``, the slots that each new token may see if
             ``causal`` allows it, too; it must see at least one. None: all.
         relative: ``[2w + 1, d]``, see :func:`..relative_positions.relative_index`, or None.
-        stride: distance of the positions of tokens in neighbouring slots.
+        stride: distance between the positions of tokens in neighbouring slots.
         out: ``[R, q, D]``, contiguous, to be written. None: a new tensor.
 
     Returns:

@@ -72,8 +72,8 @@ def fused_linear(
     normalisation, or nothing if none is given.
 
     Sums are taken in float32; the normalised rows and the result are rounded to the type of ``x``,
-    what lies between them is not. More than 16 rows, K above 4,096, and tensors that the kernels do
-    not take go to :func:`linear_reference`.
+    what lies between them is not. More than 16 rows, K above 4,096 (with ``residual_norm`` also N),
+    and tensors that the kernels do not take go to :func:`linear_reference`.
 
     Args:
         x: ``[M, K]``; rows may lie at any distance in memory.

@@ -38,8 +38,8 @@ def wait_for_previous(EARLY: tl.constexpr):
 
 @triton.jit
 def moments(x, inside, width, eps):
-    """Mean and inverse deviation ``[M]`` of rows ``x`` ``[M, K]``, whose columns are real where
-    ``inside`` ``[K]`` is True."""
+    """Mean and 1 / standard deviation ``[M]`` of rows ``x`` ``[M, K]``; where ``inside`` ``[K]`` is
+    False, columns are padding."""
     exact = x.to(tl.float32)
     mean = tl.sum(exact, 1) / width
     centred = tl.where(inside[None, :], exact - mean[:, None], 0.0)
@@ -79,7 +79,8 @@ def addend(
 
 @triton.jit
 def statistics(x, stride, m, rows, width, eps, BLOCK_K: tl.constexpr):
-    """Mean and inverse deviation of rows ``m``, read twice: the second time from a cache."""
+    """Mean and 1 / standard deviation of rows ``m`` of ``x``, which are read twice, the second time
+    from a cache."""
     k = tl.arange(0, BLOCK_K)
     starts = x + m.to(tl.int64)[:, None] * stride + k[None, :]
     total = tl.zeros((m.shape[0],), tl.float32)
