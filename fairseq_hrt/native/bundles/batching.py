@@ -59,7 +59,7 @@ class _Request:
     Attributes:
         options: the decoding options, as sorted pairs (name, value).
         loop: the event loop that waits for the results.
-        sentences: the sentences that are not prepared yet, that is, split into pieces.
+        sentences: the sentences that still have to be prepared, that is, split into pieces.
         pieces: the pieces of prepared sentences that the decoder has not taken yet.
         taken: number of subwords in the pieces that the decoder has taken.
         given_up: whether nobody waits for the results any more.
@@ -101,7 +101,7 @@ class _Piece:
     """A part of a sentence that is decoded as a whole.
 
     Attributes:
-        sentence: the sentence.
+        sentence: the whole sentence.
         number: the index of the piece among the sentence's pieces, from 0.
         content: the piece as :class:`Batcher`'s ``prepare`` made it, for the decoder.
     """

@@ -56,8 +56,8 @@ def option_of_data(
         subject: the file, for the message.
 
     Raises:
-        ValueError: data must not set this option, or the value has the wrong type; the message
-            names both.
+        ValueError: a file must not set this option, or the value has the wrong type; the message
+            names option and value.
     """
     given = f"{subject} sets the option {shown(name)} to {shown(value)}"
     known = name.replace("-", "_") if isinstance(name, str) else ""

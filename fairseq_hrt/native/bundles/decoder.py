@@ -21,9 +21,10 @@ class Watch(NamedTuple):
     """The callbacks of a call that decodes.
 
     Attributes:
-        progress: called with (number of sentences done, number of all sentences).
+        progress: called after each batch with (number of sentences done, number of all sentences);
+            None: not called.
         cancelled: returns True to end the call; called before each batch, by the native engine also
-            within a batch.
+            within a batch. None: the call is never ended.
     """
 
     progress: Optional[Callable[[int, int], None]] = None
@@ -36,7 +37,7 @@ class Watch(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a call needs besides its decoding options.
+    """The batch size of a call and the results that it needs, besides its decoding options.
 
     Attributes:
         batch_size: sentences decoded together.

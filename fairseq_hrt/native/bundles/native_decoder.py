@@ -38,8 +38,9 @@ WITHOUT_EFFECT = (
 
 
 def native_options(task: str, options: Mapping[str, str], **own: Any) -> DecodingOptions:
-    """Reads options of ``fairseq-generate`` for the native engine. It has no tasks, so the options
-    that the task would set are added, e.g. ``jacobi_mode=frontier`` for ``translation_jacobi``.
+    """Reads options of ``fairseq-generate`` for the native engine. As this engine has no tasks, the
+    options that the task would set are added, e.g. ``jacobi_mode=frontier`` for
+    ``translation_jacobi``.
 
     Args:
         task: the name of the task.
@@ -121,7 +122,8 @@ class NativeDecoder:
             use_shortlist: write only words of the bundle's shortlist.
 
         Raises:
-            ValueError: the bundle has no model for the native engine, or a damaged one.
+            ValueError: the bundle has no model for the native engine, or a damaged one; or
+                ``use_shortlist`` is set and the bundle has no shortlist.
         """
         if bundle.runtime is None:
             raise ValueError(

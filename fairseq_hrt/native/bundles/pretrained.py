@@ -37,9 +37,9 @@ def from_pretrained(
         path: the bundle's folder.
         device: ``cpu`` or ``cuda``; None: the CPU for the native engine, for PyTorch a GPU if there
             is one.
-        engine: ``native`` (for bundles made with ``--runtime``), ``torch``, or ``auto``: native if
-            the bundle has its model, its kernel runs on this machine, no GPU is asked for and it
-            supports the options; else PyTorch.
+        engine: ``native`` (for bundles made with ``--runtime``), ``torch``, or ``auto``: the native
+            engine if the bundle has a model for it, the engine runs on this machine and supports
+            the options, and no GPU is asked for; else PyTorch.
         threads: number of the engine's threads; None: for the native engine
             :func:`.native_decoder.default_threads`, for PyTorch its own default.
         use_shortlist: write only words of the bundle's shortlist; native engine only.

@@ -23,7 +23,7 @@ class PreparedLine:
     Attributes:
         text: the whole raw line.
         words: the subwords of the line, or of the piece.
-        start: how many subwords of the line precede them.
+        start: how many subwords of the line precede ``words``.
         symbols: symbols of the line that the model lacks, which are not among the subwords.
         span: (start, end) of the piece's characters in the line; None: the whole line.
     """

@@ -118,7 +118,7 @@ class Translator:
         return self.decoder.identity()
 
     def describe(self) -> str:
-        """The engine and its weights, in a few words."""
+        """The engine and the type of its weights, in a few words for the user."""
         return self.decoder.describe()
 
     # ------------------------------------------------------------------ translating
@@ -147,7 +147,8 @@ class Translator:
             batch_size: sentences decoded together, grouped by length.
             progress, cancelled: see :class:`~.decoder.Watch`.
             given: names of the options in ``decoding`` that are refused if they have no effect;
-                others without effect get their defaults, as the bundle's do. None: all of them.
+                others without effect, as the bundle's, get their defaults. None: all in
+                ``decoding``.
             glossary: given translations of terms: a :class:`~..text.glossary.Glossary`, a
                 dictionary, or the path of a file; None: the translator's own.
             decoding: options of ``fairseq-generate`` for this call.
@@ -391,8 +392,9 @@ class Translator:
         decoding: Mapping[str, Any],
         given: Optional[FrozenSet[str]],
     ) -> Any:
-        """Prepares the same options again, with alignments; returns ``prepared`` if the model
-        aligns no words."""
+        """Calls ``decoder.prepare`` again for the same options, but with alignments; returns
+        ``prepared``, the result without them, if the model aligns no words. For ``decoding`` and
+        ``given`` see :meth:`translate`."""
         chosen = frozenset(decoding) if given is None else given
         try:
             return decoder.prepare(options, wanted._replace(alignments=True), chosen)
@@ -402,12 +404,13 @@ class Translator:
     # ------------------------------------------------------------------ text
 
     def pieces(self, lines: Sequence[str]) -> List[List[int]]:
-        """The source ids of each piece of the lines, with ``</s>``, as they are decoded."""
+        """The source ids that are decoded, with ``</s>``: a list for each piece of each line, in
+        a flat list without division into lines."""
         return self._cut(lines, self._longest)[1]
 
     def in_words(self, line: Line) -> PreparedLine:
         """Splits a line into subwords but not into pieces, for callers that look at the subwords
-        and then translate them."""
+        before they translate the result. A line that is prepared already is returned as it is."""
         if not isinstance(line, str):
             return line
         words, symbols = self._unknown.words(line)

@@ -46,12 +46,12 @@ def shown(value: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escapes all unprintable characters, line breaks included, as ``\\x1b``."""
+    """Escapes all unprintable characters, line breaks included, in the form ``\\x1b``."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 def printable(text: str) -> str:
-    """Escapes control characters, which could manipulate a terminal, as ``\\x1b``."""
+    """Escapes control characters, which could manipulate a terminal, in the form ``\\x1b``."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 

@@ -244,7 +244,8 @@ def _create_by(opened: Callable[[Path], int], target: Path) -> Tuple[Path, int]:
 
 
 def lock(descriptor: int) -> bool:
-    """Locks an open file until it is closed; returns False if another process has locked it."""
+    """Locks an open file until it is closed. Returns False if another process has locked it; True
+    also where files cannot be locked (Windows, some file systems)."""
     if fcntl is None:
         return True
     try:

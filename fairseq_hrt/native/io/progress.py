@@ -148,9 +148,9 @@ class Doing(Progress):
 
 
 def count_lines(path: Optional[Path]) -> Optional[int]:
-    """Counts the lines of a file, plain or gzip; None as the path is the standard input. Returns
-    None if the lines cannot be counted: the input cannot be read, or only once, as a pipe or gzip
-    on the standard input."""
+    """Counts the lines of a file, plain or gzip, or of the standard input if ``path`` is None.
+    Returns None if the input cannot be read, or can be read only once: a pipe, or gzip on the
+    standard input."""
     try:
         if path is None:
             return _count(_standard_pieces())

@@ -153,8 +153,8 @@ def compiler() -> Optional[List[str]]:
 
 
 def instruction_sets(machine: str) -> List[str]:
-    """The instruction sets beside the portable code that the kernel supports for a processor
-    family, best first. ``machine`` is a value of FAMILIES or of :func:`platform.machine`."""
+    """The instruction sets of a processor family for which the kernel has special code, best first;
+    empty if there are none. ``machine`` is a value of FAMILIES or of :func:`platform.machine`."""
     machine = machine.lower()
     if machine in ("x86_64", "amd64"):
         return ["amx_int8", "avx512_vnni", "avx_vnni", "avx2"]
@@ -162,8 +162,9 @@ def instruction_sets(machine: str) -> List[str]:
 
 
 def lacking_here(command: List[str]) -> List[str]:
-    """Those of its family's :func:`instruction_sets` that this processor lacks, as the compiler
-    ``command`` reports. Empty if the compiler cannot tell, or compiles for another machine."""
+    """Those :func:`instruction_sets` of this processor's family that the processor itself lacks, as
+    the compiler ``command`` reports; empty if the compiler cannot tell or compiles for another
+    machine."""
     machine, here = target(command), platform.machine().lower()
     # Windows and macOS have names of their own.
     here = {"amd64": "x86_64", "arm64": "aarch64"}.get(here, here)

@@ -114,7 +114,7 @@ class Engine:
     def open(
         cls, path: Union[str, Path], *, threads: int = 1, isa: Optional[str] = None
     ) -> "Engine":
-        """Loads a model file.
+        """Loads the model file ``path``; for the other arguments see :class:`Engine`.
 
         Raises:
             ModelFileError: see :func:`.format.read_model`.

@@ -118,8 +118,8 @@ def quantise_rows(
 
     Args:
         weights: float32 ``[N, K]``.
-        steps: ``[N]``; above 0 if row n consists of integer multiples of ``steps[n]``, which then
-            is its scale.
+        steps: ``[N]``, or None; above 0 if row n consists of integer multiples of ``steps[n]``,
+            which then is its scale, unless one of these integers exceeds 127.
     """
     scale = (np.abs(weights).max(1) / np.float32(127)).astype(np.float32)
     if steps is not None:

@@ -11,7 +11,8 @@ from . import binding
 
 def read_results(found: binding.Results, options: DecodingOptions) -> List[List[Hypothesis]]:
     """Copies the hypotheses of each sentence, best first, from the kernel's results. ``options``
-    are those of the search; fields that they do not ask for stay empty."""
+    are those of the search; scores, alignments and graphs that they do not ask for are None or
+    empty."""
     scores, aligned = options.scores, options.alignments or options.print_alignment
     # Sliced once: each access to a field makes a new pointer, and each slice a copy.
     counts = found.counts[: found.sentences]

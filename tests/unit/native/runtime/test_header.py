@@ -49,7 +49,7 @@ BLANKS = dataclasses.replace(
     (lambda values: values.update(encoder_layers=10**9), "encoder_layers"),
     (lambda values: values.update(decoder_scale=10**400), "decoder_scale"),
     (lambda values: values.update(target_vocabulary=10**9), "target_vocabulary"),
-    (lambda values: values.update(decoder_layers=3), "no tensor"),
+    (lambda values: values.update(decoder_layers=3), "self.input is missing"),
     (lambda values: values.update(unk=10**6), "unk"),
 ])  # fmt: skip
 def test_wrong_headers(files, tmp_path, change, message):
