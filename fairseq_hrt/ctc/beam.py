@@ -32,16 +32,17 @@ def prefix_beam(
     longest: int,
     language_model: Optional[LanguageModel] = None,
 ) -> List[Text]:
-    """Searches for the most probable texts of a sentence: at most ``beam``, sorted by
-    log-probability plus bonus before the language model has scored ``</s>``.
+    """Searches for the most probable texts of a sentence. Returns at most ``beam`` of them, sorted
+    by log-probability plus the language model's score without ``</s>``.
 
     Exact if ``candidates`` holds all words and ``beam`` is not exceeded; otherwise a text's
     probability sums only the outputs that the search has seen.
 
     Args:
         blanks: the blank's log-probability at each position.
-        candidates: for each position the words that it may write, with their log-probabilities.
-        beam: prefixes that are kept after each position.
+        candidates: for each position the words that it may write, without the blank, with their
+            log-probabilities.
+        beam: the number of prefixes that are kept after each position.
         longest: the most words of a text.
         language_model: its score counts when prefixes are chosen; None: there is none.
     """
@@ -75,7 +76,8 @@ def prefix_beam(
 
 
 class _Bonus:
-    """The weighted log-probability that a language model gives to prefixes; 0 without a model."""
+    """The bonus of prefixes: the weighted log-probability that a language model gives to them; 0
+    without a model."""
 
     def __init__(self, model: Optional[LanguageModel]) -> None:
         self.model = model

@@ -33,14 +33,16 @@ class CtcLoss(FairseqCriterion):
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
-        """The loss of a batch that has ``ctc``, the :class:`CtcSample` that the task adds.
+        """The loss of the batch ``sample``, which must have an entry ``ctc``, the
+        :class:`CtcSample` that the task adds; ``reduce`` has no effect.
 
         Returns:
             (loss summed over sentences, number of sentences with enough positions, logging output).
         """
         if "ctc" not in sample:
             raise ValueError(
-                f"{type(self).__name__} needs the training samples of --task translation_ctc"
+                f"{type(self).__name__} needs the training samples of --task translation_ctc: give"
+                " that task"
             )
         ctc, source = sample["ctc"], sample["net_input"]
         share = self.schedule.at(ctc.update)
@@ -99,7 +101,8 @@ def fits(ctc: CtcSample) -> Tensor:
 
 
 def log_likelihood(log_probs: Tensor, ctc: CtcSample, blank: int) -> Tensor:
-    """log P(target) over all outputs, by torch's CTC loss: ``[B]``, -inf for too few positions."""
+    """log P(target), summed over all outputs that print the target, by torch's CTC loss: ``[B]``,
+    -inf for too few positions. ``log_probs`` are ``[B, T, V]``."""
     return -F.ctc_loss(
         log_probs.transpose(0, 1), ctc.targets, ctc.lengths, ctc.target_lengths, blank,
         reduction="none",
@@ -127,8 +130,8 @@ def mean(
 class CtcNllLoss(CtcLoss):
     """-log P(y) / (n + 1), where P(y) sums over all outputs that print the target y of n words.
 
-    ``nll_loss`` (bits) and ``ppl`` are per word; in training, positions that read the target lower
-    them.
+    ``nll_loss`` (bits) and ``ppl`` are per word; in training both are lowered by the positions that
+    read the target (glancing).
     """
 
     def losses(

@@ -111,9 +111,10 @@ class CtcDecoder(ParallelDecoder):
     def forward(
         self, *given: Any, vectors: Optional[Tensor] = None, **options: Any
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """See the base class.
+        """The forward pass of fairseq's decoder, without the causal mask.
 
         Args:
+            given, options: the arguments of fairseq's decoder.
             vectors: ``[B, T, D]``, see :meth:`input_vectors`; the tokens then only show which
                 positions are padding.
         """
@@ -137,9 +138,10 @@ class CtcDecoder(ParallelDecoder):
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str
     ) -> Dict[str, Tensor]:
-        """Prepares a checkpoint for this model: adds a newly initialised temperature if it has
-        none, as those of other Transformers, and warns if another rule made its positions' inputs.
-        Training and decoding use the rule of this model."""
+        """Prepares a checkpoint's ``state_dict`` for this model: adds a newly initialised
+        temperature if the checkpoint has none, as those of other Transformers, and warns if its
+        model made the inputs of positions by another rule. Training and decoding use the rule of
+        this model. Keys of the decoder begin with ``name``."""
         super().upgrade_state_dict_named(state_dict, name)
         key = f"{name}.input_rule"
         mine = _rule(self.input_rule)
@@ -156,7 +158,7 @@ class CtcDecoder(ParallelDecoder):
 
 
 def _rule(stored: Tensor) -> str:
-    """The text of the options that a buffer ``input_rule`` stands for."""
+    """The options that a stored buffer ``input_rule`` encodes, as on a command line."""
     scale, kind = [*stored.flatten().tolist(), 0, 0][:2]
     inputs = INPUTS[int(kind)] if 0 <= kind < len(INPUTS) else str(kind)
     return f"--ctc-upsample-scale {scale / PARTS:g} --ctc-inputs {inputs}"

@@ -109,8 +109,8 @@ class CtcGenerator(EngineGenerator):
         return f"--beam {self.beam}" if self.beam > 1 else super().not_static()
 
     def decode_static(self, tokens: Tensor) -> List[List[Hypothesis]]:
-        """Decodes sources ``[B, S]`` by the best token of each position, in one function of fixed
-        shapes."""
+        """Decodes sources ``[B, S]`` by the best token of each position, with one function whose
+        tensors have fixed shapes, so that a CUDA graph can record it."""
         store, lengths = self.ensemble.graphs, self.host_lengths(tokens)
         with store.lock:
             source = self.static_search.encode(tokens, self.eos)
@@ -133,8 +133,9 @@ class CtcGenerator(EngineGenerator):
         return self.by_position(chosen.tolist(), best.tolist(), sizes.tolist(), limits.tolist())
 
     def _best(self, source: EncodedSource, width: int, tokens: Tensor) -> Tuple[Tensor, Tensor]:
-        """The log-probability of each position's best token, and that token, ``[B, T]`` each; the
-        host reads nothing from the device."""
+        """The log-probability of each position's best token, and that token, ``[B, T]`` each, with
+        T = ``width``; the host reads nothing from the device. ``tokens`` ``[B, S]`` are the sources
+        that ``source`` holds encoded."""
         engine = self.ensemble.engines[0]
         inputs, lengths = self.rule.inputs(tokens, width)  # [B, T], [B]
         positions = torch.arange(width, device=tokens.device)  # [T]
@@ -152,7 +153,14 @@ class CtcGenerator(EngineGenerator):
         return best.view_as(inputs), words.view_as(inputs)
 
     def log_probs(self, memories: List, sources: Tensor, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """Log-probabilities of all tokens at all positions, less the penalties: ``[B, T, V]``."""
+        """Log-probabilities of all tokens at all positions, ``[B, T, V]``: the logarithm of the
+        models' mean probability, less the penalties.
+
+        Args:
+            memories: the encoded sources, one for each model.
+            sources: LongTensor ``[B, S]``.
+            inputs, lengths: the decoder's inputs ``[B, T]`` and positions of each sentence ``[B]``.
+        """
         size = inputs.size(1)
         positions = torch.arange(size, device=inputs.device)  # [T]
         visible = None
@@ -181,12 +189,12 @@ class CtcGenerator(EngineGenerator):
         sizes: Sequence[int],
         limits: Sequence[int],
     ) -> List[List[Hypothesis]]:
-        """Makes translations from each position's best token and its log-probability, ``[B, T]``
-        each.
+        """Makes one translation of each sentence from the best token of each position.
 
         Args:
+            tokens, scores: ``[B, T]``, the best tokens and their log-probabilities.
             sizes: the number of positions of each sentence.
-            limits: the most words of each sentence.
+            limits: the most words of each translation.
         """
         found = []
         for size, limit, row, parts in zip(sizes, limits, tokens, scores):
@@ -259,7 +267,8 @@ class CtcGenerator(EngineGenerator):
     def ranked(
         self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
     ) -> List[List[Hypothesis]]:
-        """See the base class; then calls the step hooks, with the final order of the hypotheses."""
+        """Lets the rescorer, if there is one, rank the hypotheses of each sentence; then calls the
+        step hooks with the final order."""
         found = super().ranked(net_input, hypotheses)
         if self.step_hooks:
             device = net_input["src_tokens"].device

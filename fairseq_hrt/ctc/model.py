@@ -25,8 +25,9 @@ class Glancing(NamedTuple):
     """Glancing: in training some positions, drawn at random, read the target.
 
     Attributes:
-        share: the expected number of these positions, as a share of the wrongly predicted ones.
-        seed: of the random choice.
+        share: the expected number of these positions divided by the number of positions that are
+            predicted wrongly.
+        seed: seed of the random choice.
     """
 
     share: float
@@ -40,7 +41,7 @@ class CtcOutput(NamedTuple):
         log_probs: ``[B, T, V]``, float32 or float64.
         wrong: number of positions whose best token is not that of the target's best alignment,
             LongTensor ``[B]``; None without glancing.
-        shown: number of positions that read the target, likewise.
+        shown: number of positions that read the target, LongTensor ``[B]``; None without glancing.
     """
 
     log_probs: Tensor

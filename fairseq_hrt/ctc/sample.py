@@ -11,7 +11,7 @@ class InputRule(NamedTuple):
 
     Attributes:
         scale: λ, positions per source token.
-        copies: whether the inputs are the source tokens; otherwise they are ``<unk>``.
+        copies: True: the inputs are the source tokens, each about λ times; False: ``<unk>``.
         most: the largest number of positions that the decoder supports.
         pad, unk: ids of the target dictionary.
     """
@@ -77,7 +77,14 @@ class CtcSample(NamedTuple):
 
 
 def ctc_sample(batch: Mapping[str, Any], rule: InputRule, *, update: int, eos: int) -> CtcSample:
-    """The sample of a batch of :class:`LanguagePairDataset`; a pure function of its arguments."""
+    """The sample of a batch of :class:`LanguagePairDataset`; a pure function of its arguments.
+
+    Args:
+        batch: the batch.
+        rule: how the decoder's inputs are made.
+        update: number of the update; 0 outside training.
+        eos: id of ``</s>``.
+    """
     inputs, lengths = rule.inputs(batch["net_input"]["src_tokens"])
     target = batch["target"]  # [B, n + 1], words, </s>, padding
     word = target.ne(rule.pad) & target.ne(eos)

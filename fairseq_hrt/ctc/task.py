@@ -85,7 +85,7 @@ class CtcScorer:
 
     Args:
         dictionary: the target dictionary.
-        task: makes the samples.
+        task: makes the :class:`CtcSample` of each batch.
     """
 
     def __init__(self, dictionary: Dictionary, task: CtcTranslationTask) -> None:

@@ -8,12 +8,15 @@ from typing import Callable, Iterator, List, Optional, Tuple
 import torch
 from torch import Tensor
 
-_BROKEN = "the model's weights are broken or overflow in half precision"
+_BROKEN = (
+    "the model's weights are broken or overflow in half precision; try an earlier checkpoint, or"
+    " leave --fp16 out"
+)
 
 
 class PostponedChecks:
-    """Checks of tensors on a device, whose results the host reads later together with other values;
-    see :func:`postponed_checks`."""
+    """Checks of tensors on a GPU, whose results the host reads later together with other values;
+    made by :func:`postponed_checks`."""
 
     def __init__(self) -> None:
         self._found: List[Tuple[Tensor, Callable[[], None]]] = []
@@ -22,7 +25,8 @@ class PostponedChecks:
         self._found.append((suspicious, explain))
 
     def suspicious(self, device: torch.device) -> Tensor:
-        """Whether any check seems to fail: BoolTensor ``[]``."""
+        """Whether any check seems to fail, a BoolTensor ``[]`` that the host has not waited for;
+        without checks it is False, on ``device``. If it is True, call :meth:`explain`."""
         flags = [flag for flag, _ in self._found] or [torch.zeros((), device=device).bool()]
         return torch.stack(flags).any()
 
@@ -37,9 +41,9 @@ _postponed: ContextVar[Optional[PostponedChecks]] = ContextVar("postponed", defa
 
 @contextmanager
 def postponed_checks() -> Iterator[PostponedChecks]:
-    """Within this block, checks of tensors on a device do not make the host wait for it: the
-    caller reads ``suspicious`` and then calls ``explain``. Checks of the host's tensors raise at
-    once."""
+    """Within this block, checks of tensors on a GPU do not make the host wait for the GPU. They are
+    collected in the object that is yielded: the caller later reads its ``suspicious`` and, if that
+    is True, calls its ``explain``. Checks of tensors on the CPU raise at once."""
     checks = PostponedChecks()
     token = _postponed.set(checks)
     try:
@@ -49,8 +53,8 @@ def postponed_checks() -> Iterator[PostponedChecks]:
 
 
 def suspect(suspicious: Tensor, explain: Callable[[], None]) -> None:
-    """Calls ``explain``, which raises an error, if ``suspicious`` ``[]`` is true; at once or, in a
-    block of :func:`postponed_checks`, later."""
+    """Calls ``explain``, which raises an error, if the BoolTensor ``suspicious`` ``[]`` is True. In
+    a block of :func:`postponed_checks`, tensors on a GPU are only noted there."""
     later = _postponed.get()
     if later is not None and suspicious.device.type != "cpu":
         later.add(suspicious, explain)
@@ -65,7 +69,12 @@ def check(
     lengths: Optional[Tensor] = None,
 ) -> None:
     """Raises ValueError for arguments that would silently give wrong results: wrong shapes or
-    lengths, or NaN; the message names the argument."""
+    lengths, or NaN; the message names the argument.
+
+    Args:
+        links, vertex_lengths: see :func:`.dag_log_likelihood`.
+        match, lengths: ``match`` and ``target_lengths`` there; not checked unless both are given.
+    """
     batch, size = links.shape[:2]
     if links.dim() != 3 or links.size(2) != size:
         raise ValueError(f"links has the shape {list(links.shape)}: it must be [B, L, L]")
@@ -78,8 +87,8 @@ def check(
     if match is not None and lengths is not None:
         if match.dim() != 3 or match.size(0) != batch or match.size(2) != size:
             raise ValueError(
-                f"match has the shape {list(match.shape)}, links {list(links.shape)}: expected [B,"
-                " T, L]"
+                f"match has the shape {list(match.shape)}: it must be [B, T, L] with B = {batch}"
+                f" and L = {size}, as links has"
             )
         if lengths.shape != (batch,):
             raise ValueError(
@@ -124,7 +133,8 @@ def _explain(
 
 
 def pairs_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
-    """Pairs of valid vertices: BoolTensor ``[B, L, L]``."""
+    """Whether both vertices of a pair (u, v) are below ``vertex_lengths`` ``[B]``, so that neither
+    is padding: BoolTensor of the shape of ``links``, ``[B, L, L]``."""
     inside = torch.arange(links.size(1), device=links.device) < vertex_lengths.unsqueeze(1)
     return inside.unsqueeze(2) & inside.unsqueeze(1)  # [B, L, L]
 

@@ -28,7 +28,7 @@ def ctc_best_alignment(
     Args:
         log_probs: ``[B, T, V]``.
         targets: LongTensor ``[B, n]``.
-        lengths, target_lengths: LongTensors ``[B]``.
+        lengths, target_lengths: LongTensors ``[B]``, positions and target words of each sentence.
         blank: id of the blank.
 
     Returns:
@@ -62,8 +62,9 @@ def ctc_best_alignment(
 def _best_states(
     emitted: Tensor, skips: Tensor, lengths: Tensor, target_lengths: Tensor
 ) -> Tuple[Tensor, Tensor]:
-    """The result of ``best_states`` of fused/ctc.py, except that a path's last state is repeated
-    behind its last position."""
+    """The best path through the states of each sentence and its log-probability; for arguments and
+    result see ``best_states`` of fused/ctc.py, except that the path's last state is repeated behind
+    the sentence's last position."""
     (batch, positions, states), lowest = emitted.shape, float("-inf")
     state = torch.arange(states, device=emitted.device)
     best = torch.where(state < 2, emitted[:, 0], lowest)  # [B, 2n + 1]
@@ -93,7 +94,7 @@ class ExpectedNgrams(NamedTuple):
     Attributes:
         score: brevity penalty times precision.
         precision: expected matches divided by the expected number of n-grams.
-        brevity_penalty: min(1, exp(1 - n / expected length)).
+        brevity_penalty: min(1, exp(1 - target words / expected length)).
         expected_length: expected number of printed words.
     """
 
@@ -112,11 +113,12 @@ def expected_counts(
         log_probs: ``[B, T, V]``.
         targets: LongTensor ``[B, n]``.
         lengths: LongTensor ``[B]``, positions of each sentence.
-        order: the n-grams' n.
+        order: the number of words of an n-gram.
         blank: id of the blank.
 
     Returns:
-        ``[B, n - order + 1]``, of the n-gram that begins at each word; empty if there is none.
+        ``[B, n - order + 1]``: entry i is that of the n-gram that begins at target word i; no entry
+        if all targets are shorter than an n-gram.
     """
     batch, positions, _ = log_probs.shape
     place = torch.arange(positions, device=log_probs.device)
@@ -156,7 +158,8 @@ def expected_counts(
 
 
 def expected_length(log_probs: Tensor, lengths: Tensor, *, blank: int) -> Tensor:
-    """The expected number of printed words: ``[B]``."""
+    """The expected number of printed words, ``[B]``, for ``log_probs`` ``[B, T, V]`` of sentences
+    with ``lengths`` ``[B]`` positions."""
     probs = log_probs.exp()
     place = torch.arange(log_probs.size(1), device=log_probs.device)
     probs = probs * (place < lengths.unsqueeze(1)).unsqueeze(2)  # [B, T, V]
@@ -176,14 +179,14 @@ def ctc_ngrams(
 ) -> ExpectedNgrams:
     """Expected n-gram matches of the printed texts with a target, with brevity penalty.
 
-    The expected number of n-grams is taken as the expected length - n + 1, which differs from it
-    only by texts of fewer than n - 1 words.
+    The expected number of n-grams is taken as the expected length - order + 1, at least 1. But for
+    that limit, it differs from the exact number only by texts of fewer than order - 1 words.
 
     Args:
         log_probs: ``[B, T, V]``.
         targets: LongTensor ``[B, n]``, padded on the right.
-        lengths, target_lengths: LongTensors ``[B]``.
-        order: the n-grams' n.
+        lengths, target_lengths: LongTensors ``[B]``, positions and target words of each sentence.
+        order: the number of words of an n-gram.
         blank: id of the blank.
     """
     found = expected_counts(log_probs, targets, lengths, order=order, blank=blank)  # [B, N]

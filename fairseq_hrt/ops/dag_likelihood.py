@@ -22,20 +22,20 @@ from .checks import check, only_inside
 def dag_log_likelihood(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tensor:
-    """log P(y), summed over all paths.
+    """log P(y) of a target y, where P(y) is the sum over all paths that emit y.
 
     Args:
         match: ``[B, T, L]``, log P(y_i | v).
         links: ``[B, L, L]``, log P(v | u).
-        target_lengths: LongTensor ``[B]``, with ``<s>`` and ``</s>``.
-        vertex_lengths: LongTensor ``[B]``.
+        target_lengths: LongTensor ``[B]``, tokens of each target, ``<s>`` and ``</s>`` included.
+        vertex_lengths: LongTensor ``[B]``, vertices of each graph.
 
     Returns:
         ``[B]``, differentiable in match and links; -inf with gradient 0 if no path fits, e.g. with
         more tokens than vertices. The gradient in ``match`` is the posterior of each vertex, in
-        ``links`` the expected use of each link. Computed in float64; float32 for half-precision
-        arguments, else of their dtype. On CUDA devices all but float64 arguments are computed in
-        float32, in log space, by :mod:`.fused`.
+        ``links`` the expected use of each link. The result has the dtype of ``match``, or float32
+        if that is a half-precision type. It is computed in float64; on CUDA devices, unless an
+        argument is float64, in float32, in log space, by :mod:`.fused`.
 
     Raises:
         ValueError: wrong shapes or lengths, or NaN.
@@ -56,7 +56,8 @@ def dag_log_likelihood(
 
 
 def _fuses(match: Tensor, links: Tensor) -> bool:
-    """Whether Triton's kernels run on the device of these tensors, in their precision."""
+    """Whether Triton's kernels run on the device of these tensors, and neither is float64, which
+    the kernels do not support."""
     narrow = match.dtype.itemsize <= 4 and links.dtype.itemsize <= 4
     return narrow and fused.available(match.device)
 
@@ -97,7 +98,7 @@ def forward_backward(
     *,
     gradients: bool = True,
 ) -> Tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
-    """The log-likelihood and its gradients.
+    """The log-likelihood and its gradients in ``match`` and ``links``.
 
     Args:
         match, links, target_lengths, vertex_lengths: see :func:`dag_log_likelihood`.
@@ -164,7 +165,7 @@ class _Scan(NamedTuple):
     """The results of one recursion over the target tokens.
 
     Attributes:
-        values: ``[B, T, L]``, divided at each step by their maximum.
+        values: ``[B, T, L]``, the recursion's values, divided at each step by their maximum.
         scales: ``[B, T]``, logarithm of the product of all divisors up to this step.
         factors: ``[B, T]``, the divisor of this step.
     """
@@ -180,8 +181,11 @@ def _gradients(
     """Posterior of the vertices ``[B, T, L]`` and expected use of the links ``[B, L, L]``.
 
     Args:
-        joint: ``[B, T, L]``, the product of both recursions.
-        mass: ``[B, T]``, its sum over the vertices.
+        terms: the inputs of both recursions.
+        forward, backward: the results of :func:`_forward` and :func:`_backward`.
+        likelihood: ``[B]``, log P(y).
+        joint: ``[B, T, L]``, the product of the values of both recursions.
+        mass: ``[B, T]``, the sum of ``joint`` over the vertices.
     """
     counted = (likelihood > float("-inf")).unsqueeze(1) & terms.inside  # [B, T]
     posterior = joint / torch.where(mass > 0, mass, 1.0).unsqueeze(2) * counted.unsqueeze(2)
@@ -338,8 +342,8 @@ def dag_best_alignment(
 
     Returns:
         LongTensor ``[B, L]``: index of the target token that each vertex emits; -1 for vertices
-        that are not on the path, and for all vertices if no path fits. Scores are float64, on CUDA
-        devices float32 unless the arguments are float64.
+        that are not on the path, and for all vertices if no path fits. Paths are compared in
+        float64; on CUDA devices in float32, unless an argument is float64.
 
     Raises:
         ValueError: wrong shapes or lengths, or NaN.

@@ -31,15 +31,15 @@ def follow_pointers(pointers: Tensor, start: Tensor, count: int) -> Tensor:
 
 
 def between_words(probabilities: Tensor, tokens: Tensor, chances: Tensor) -> Tensor:
-    """The result of :func:`.without_repeats` by products of matrices: P(v | u) ``[B, L, L]``
-    between different words.
+    """The result of :func:`.without_repeats` as probabilities P(v | u) ``[B, L, L]`` instead of
+    logarithms, computed by matrix products.
 
-    (I - M)^(-1) D = … (I + M^4) (I + M^2) (I + M) D: M is strictly triangular, so that log2(L)
-    factors are all, and nothing is negative, so that nothing cancels.
+    With M and D of that function, (I - M)^(-1) D = … (I + M^4) (I + M^2) (I + M) D. M is strictly
+    triangular, so log2(L) factors suffice; nothing is negative, so nothing cancels.
 
     Args:
         probabilities: ``[B, L, L]``, P(v | u); 0 where there is no link.
-        tokens: LongTensor ``[B, L]``.
+        tokens: LongTensor ``[B, L]``, the token that each vertex writes.
         chances: ``[B, L]``, exp(``token_scores``) of :func:`.without_repeats`.
     """
     same = tokens.unsqueeze(2) == tokens.unsqueeze(1)  # [B, L, L]
@@ -60,9 +60,10 @@ class FixedPaths(NamedTuple):
 
     Attributes:
         paths: LongTensor ``[B, K + 2]``, its vertices, the first one repeated on the left.
-        totals: ``[B, 1]``, the score without the division by the length; -inf: no path has an inner
-            vertex, and ``paths`` holds the link from the first vertex to the last.
-        direct: ``[B, 1]``, log-probability of that link.
+        totals: ``[B, 1]``, the path's score, not divided by the length; -inf if no path has an
+            allowed number of inner vertices: then the path is the link from the first vertex to the
+            last.
+        direct: ``[B, 1]``, log-probability of the link from the first vertex to the last.
     """
 
     paths: Tensor
@@ -79,10 +80,10 @@ def fixed_viterbi(
     allowed: Tensor,
     powers: Tensor,
 ) -> FixedPaths:
-    """The search of :func:`.joint_viterbi`, by one or two kernels for each length.
+    """The search of :func:`.joint_viterbi` in fixed shapes, by one or two kernels for each length.
 
     Args:
-        links: ``[B, L, L]``.
+        links: ``[B, L, L]``, log P(v | u).
         scores: ``[B, L]``, of the vertices, or None for zeros.
         last: LongTensor ``[B]``, the last vertex.
         interior: ``[B, L]``, 0 for the vertices between the first and the last one, -inf for
@@ -119,8 +120,8 @@ def fixed_viterbi(
 def _best_of_each_length(
     links: Tensor, scores: Optional[Tensor], onto: Tensor, count: int
 ) -> Tuple[Tensor, Tensor]:
-    """The best score with which a path reaches v as its k-th inner vertex, and the vertex before it
-    (that of the first ones is not set): two tensors ``[K, B, L]``, K = ``count``.
+    """The best score with which a path reaches v as its k-th inner vertex, and the vertex before v
+    on that path (not set for k = 1): two tensors ``[K, B, L]``, K = ``count``.
 
     ``onto`` ``[B, L]`` are the vertices' scores, -inf for those that are not inner ones.
     """

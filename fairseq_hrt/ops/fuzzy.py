@@ -17,7 +17,7 @@ class FuzzyAlignment(NamedTuple):
         score: brevity penalty times precision, the training objective.
         precision: p'_n, expected matches divided by the expected number of n-grams in a text of the
             graph.
-        brevity_penalty: min(1, exp(1 - T / expected length)).
+        brevity_penalty: min(1, exp(1 - T / expected length)) for a target of T tokens.
         expected_length: expected number of vertices on a path, the first and the last included.
         recall: expected matches divided by the number of n-grams in the target.
     """
@@ -85,7 +85,8 @@ class _Passing(torch.autograd.Function):
 
 
 def _solve(system: Tensor, right: Tensor, *, upper: bool) -> Tensor:
-    """Solves the systems ``[B, L, L]`` for the right sides ``[B, L, 1]``: ``[B, L]``."""
+    """Solves the unit triangular systems ``[B, L, L]`` (``upper`` or lower; the diagonal is not
+    read) for the right sides ``[B, L, 1]``: ``[B, L]``."""
     return torch.linalg.solve_triangular(system, right, upper=upper, unitriangular=True).squeeze(2)
 
 
@@ -104,8 +105,9 @@ def fuzzy_alignment(
         match: ``[B, T, L]``, log P(y_i | v).
         links: ``[B, L, L]``, log P(v | u).
         targets: LongTensor ``[B, T]``, with ``<s>`` and ``</s>``.
-        target_lengths, vertex_lengths: LongTensors ``[B]``.
-        order: the n-grams' n.
+        target_lengths, vertex_lengths: LongTensors ``[B]``, tokens of each target and vertices of
+            each graph.
+        order: the number of tokens of an n-gram.
 
     Raises:
         ValueError: wrong shapes or lengths, NaN, or an order below 1.

@@ -65,7 +65,7 @@ def _product_type(features: Tensor, weight: Tensor) -> torch.dtype:
 
 
 def _fuses(features: Tensor, dtype: torch.dtype) -> bool:
-    """Whether kernels for logits of this type run where ``features`` lie."""
+    """Whether Triton's kernels run for logits of type ``dtype`` on the device of ``features``."""
     return dtype in (torch.float16, torch.bfloat16) and fused.available(features.device)
 
 
@@ -80,6 +80,10 @@ def gather_with_largest(
 ) -> Tuple[Tensor, Tensor]:
     """The result of :func:`gather_log_probs` ``[B, T, L]`` and the log-probability of each vertex's
     best token, ``[B, L]``; the two are equal exactly where a target is the best token.
+
+    Args:
+        features, weight, targets, bias: see :func:`gather_log_probs`.
+        chunk: logits computed at a time; None: as many as suit the device.
     """
     dtype = _product_type(features, weight)
     if _fuses(features, dtype):
@@ -110,7 +114,7 @@ def best_tokens(
     penalties: Optional[Mapping[int, float]] = None,
     chunk: Optional[int] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """The most probable token of each vertex: (its log-probability ``[...]``, LongTensor
+    """The most probable token of each vertex: (its log-probability ``[...]``, its id, LongTensor
     ``[...]``).
 
     Args:
@@ -118,7 +122,8 @@ def best_tokens(
         weight: ``[V, D]``.
         bias: ``[V]``.
         penalties: {token: number subtracted from its log-probability}; infinity forbids it.
-        chunk: logits computed at a time; None: on a CPU, as many as its cache holds.
+        chunk: logits computed at a time; None: as many as suit the device, on a CPU as many as its
+            cache holds.
     """
     found: List[Tuple[Tensor, ...]] = []
     for part in _chunks(features, weight.size(0), chunk):
@@ -132,8 +137,8 @@ def best_tokens(
 
 
 def _chunks(features: Tensor, vocabulary: int, chunk: Optional[int]) -> Tuple[Tensor, ...]:
-    """Splits features into pieces ``[n, D]`` with at most ``chunk`` logits each; None: few enough
-    to stay in a processor's cache."""
+    """Splits features ``[..., D]`` into pieces ``[n, D]`` of at most ``chunk`` logits each
+    (``vocabulary`` logits a row); None: CHUNK, on a CPU fewer, which stay in its cache."""
     chunk = chunk or (2 * BLOCK if features.device.type == "cpu" else CHUNK)
     return features.reshape(-1, features.size(-1)).split(max(1, chunk // vocabulary))
 

@@ -5,8 +5,8 @@ from torch import Tensor
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """``total`` += ``left`` ``right``. In half precision on a CUDA device, the product is not
-    rounded before it is added (PyTorch 2.8 or later).
+    """``total`` += ``left`` @ ``right``, in place. In half precision on a CUDA device, the product
+    is not rounded before it is added (PyTorch 2.8 or later).
 
     Args:
         total: ``[V, D]``, float32 for factors in half precision.

@@ -24,9 +24,9 @@ def without_repeats(
     log-probabilities of these first tokens give the log-probability of the words, however often the
     graph repeats them.
 
-    With S(u, v) = 1 if both vertices write the same token, M = E P_v S (a link to a repetition,
-    with the repetition's token) and D = E (1 - S), the chains of repetitions are a geometric
-    series:
+    With E = exp(``links``), S(u, v) = 1 if both vertices write the same token (else 0), P_v the
+    probability of v's token, M = E P_v S (a link to a repetition, with the repetition's token) and
+    D = E (1 - S), all by element, the chains of repetitions are a geometric series:
 
         D + M D + M M D + … = (I - M)^(-1) D
 
@@ -39,13 +39,13 @@ def without_repeats(
     Args:
         links: ``[B, L, L]``, log P(v | u), -inf for v <= u.
         tokens: LongTensor ``[B, L]``, the token that each vertex writes.
-        token_scores: ``[B, L]``, cost of a repetition besides its link: log P(token | v), maybe
-            weighted, or 0.
+        token_scores: ``[B, L]``, what a repetition at v adds besides its link: log P(token | v),
+            maybe times a weight, or 0.
         vertex_lengths: LongTensor ``[B]``.
 
     Returns:
-        ``[B, L, L]``; equal to ``links`` if no two linked vertices write the same token. The
-        probabilities of a row sum to at most 1.
+        Log-probabilities ``[B, L, L]``; equal to ``links`` if no two linked vertices write the same
+        token. The probabilities of a row sum to at most 1.
 
     Raises:
         ValueError: wrong shapes or lengths, or NaN.

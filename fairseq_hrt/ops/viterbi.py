@@ -51,7 +51,8 @@ class _Bound(NamedTuple):
 
 
 def _bound(edges: Tensor, scores: Tensor, earns: float) -> _Bound:
-    """The bound of one sentence: ``edges`` ``[L, L]``, ``scores`` ``[L]``, float64, no padding."""
+    """The bound of one sentence under the bonus ``earns``: ``edges`` ``[L, L]`` are its links,
+    ``scores`` ``[L]`` those of the vertices, float64, without padding."""
     last = len(scores) - 1
     rest, value, follower = (
         torch.zeros_like(scores),  # [L]
@@ -70,9 +71,10 @@ def _bound(edges: Tensor, scores: Tensor, earns: float) -> _Bound:
     return _Bound(earns, rest, length)
 
 
-class _Promise:
-    """Prunes the states (n, v), «v is the n-th inner vertex», of one sentence that no path of a
-    better rank than an already known one can pass.
+class _Pruning:
+    """Prunes the search of one sentence. State (n, v) means that v is the n-th inner vertex of a
+    path; it is pruned if no path through it can have a better rank (score / k ** beta) than the
+    best path known already.
 
     For beta = 1 this is Dinkelbach's algorithm (1967): if each vertex earns minus the best ratio of
     score to number, the best path sums to 0, and only its own states remain. If that path has more
@@ -80,9 +82,9 @@ class _Promise:
     are not.
 
     Args:
-        edges: ``[L, L]``, without padding.
+        edges: ``[L, L]``, the links, without padding.
         scores: ``[L]``, of the vertices.
-        limit, beta: see :func:`joint_viterbi`.
+        limit, beta: ``max_interior`` and ``length_beta`` of :func:`joint_viterbi`.
     """
 
     def __init__(self, edges: Tensor, scores: Tensor, limit: int, beta: float) -> None:
@@ -169,18 +171,19 @@ def joint_viterbi(
     beta.
 
     A_1(v) = links(0, v) + m(0) + m(v); A_k(v) = max_u [A_(k-1)(u) + links(u, v)] + m(v); S_k =
-    max_v [A_k(v) + links(v, last)]. Scores are negative: a larger beta favours longer paths.
+    max_v [A_k(v) + links(v, last)]. Scores are negative: a larger beta favours longer paths. If no
+    k is possible, the path is the link from the first vertex to the last.
 
     Args:
         vertex_scores: ``[B, L]``, m(v), log-probability of the best token of each vertex; zeros for
             plain Viterbi.
         links: ``[B, L, L]``, log P(v | u).
         vertex_lengths: LongTensor ``[B]``.
-        max_interior: the largest k allowed, one number or a LongTensor ``[B]``.
+        max_interior: the largest k allowed, at least 1; one number or a LongTensor ``[B]``.
         length_beta: beta.
 
     Raises:
-        ValueError: wrong shapes or lengths, or NaN.
+        ValueError: wrong shapes or lengths, NaN, or a ``max_interior`` below 1.
     """
     check(links, vertex_lengths)
     batch, size = vertex_scores.shape
@@ -198,10 +201,10 @@ def joint_viterbi(
     # rounded.
     powers = torch.arange(1, count + 1, device=links.device).to(edges.dtype) ** length_beta
     best = edges[:, 0] + vertex_scores[:, :1] + tokens  # [B, L]
-    promises: List[_Promise] = []
+    prunings: List[_Pruning] = []
     if links.device.type == "cpu" and count * size > _MANY:
-        promises = [
-            _Promise(
+        prunings = [
+            _Pruning(
                 edges[row, :own, :own], vertex_scores[row, :own], min(limit, count), length_beta
             )
             for row, (own, limit) in enumerate(zip(vertex_lengths.tolist(), limits.tolist()))
@@ -210,9 +213,9 @@ def joint_viterbi(
     for length in range(1, count + 1):
         if length > 1:
             columns = vertex
-            if promises:
-                for own, promise in zip(best, promises):
-                    promise.keep(own, length - 1)
+            if prunings:
+                for own, pruning in zip(best, prunings):
+                    pruning.keep(own, length - 1)
                 # The vertices that are open in any sentence.
                 columns = (best > float("-inf")).any(0).nonzero().squeeze(1)
             if not len(columns):

@@ -16,9 +16,9 @@ _CAPABILITY = (8, 0)
 
 
 def available(device: torch.device) -> bool:
-    """Whether Triton's kernels run on a device. At the first call for a CUDA device one is
-    launched, and a failure is logged: Triton may be missing, or the C compiler that it starts for
-    its launchers."""
+    """Whether Triton's kernels run on a device. At the first call for a CUDA device a small kernel
+    is launched to find out, and a failure is logged: Triton may be missing, or the C compiler that
+    Triton needs."""
     return device.type == "cuda" and _runs(device.index or 0)
 
 

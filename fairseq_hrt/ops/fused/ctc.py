@@ -26,8 +26,9 @@ def _best_states_kernel(
     states,
     STATES: tl.constexpr,
 ):
-    """The best path of one sentence: ``emitted`` [B, T, S], ``skips`` [B, S], ``rows`` [B, 2, S],
-    ``steps`` [B, T, S], ``path`` [B, T], ``scores`` [B]."""
+    """Writes the best ``path`` [B, T] of one sentence and its log-probability, ``scores`` [B], from
+    ``emitted`` [B, T, S] and ``skips`` [B, S]; see :func:`best_states`. ``rows`` [B, 2, S] and
+    ``steps`` [B, T, S] are working memory."""
     sentence = tl.program_id(0).to(tl.int64)
     last = tl.minimum(tl.load(lengths + sentence), positions).to(tl.int32)
     end = tl.minimum(2 * tl.load(target_lengths + sentence), states - 1).to(tl.int32)
@@ -74,7 +75,7 @@ def best_states(
     Args:
         emitted: ``[B, T, S]``, log-probability of each state's token, -inf behind the last state.
         skips: BoolTensor ``[B, S]``, whether a state may follow the state two places before it.
-        lengths, target_lengths: LongTensors ``[B]``.
+        lengths, target_lengths: LongTensors ``[B]``, positions and target words of each sentence.
 
     Returns:
         (states, LongTensor ``[B, T]``, 0 behind the last position; log-probabilities ``[B]``).

@@ -25,8 +25,8 @@ SCAN = 256
 
 @triton.jit
 def _length(lengths, sentence, most):
-    """The length of a sentence, clamped to 1 … ``most``, as nothing may be read beyond: wrong
-    lengths are reported elsewhere."""
+    """The length of a sentence, clamped to 1 … ``most``, so that nothing is read outside the
+    tensors; :mod:`..checks` reports wrong lengths."""
     return tl.maximum(tl.minimum(tl.load(lengths + sentence).to(tl.int32), most), 1)
 
 
@@ -53,8 +53,8 @@ def _backward_links_kernel(
 
 @triton.jit
 def _links(links, source, vertex, size):
-    """Loads a tile of the links of one sentence. It may reach behind the last vertex: several
-    numbers are read at once only if the load's condition is that of the tensor's width."""
+    """Loads a tile of the links of one sentence, also those behind its last vertex: several numbers
+    are read at once only if the load's mask follows the width of the tensor."""
     return tl.load(
         links + source[:, None] * size + vertex[None, :],
         mask=(source[:, None] < size) & (vertex[None, :] < size),
@@ -64,8 +64,8 @@ def _links(links, source, vertex, size):
 
 @triton.jit
 def _accumulated(top, total, score):
-    """Adds exp(score) to ``total`` exp(``top``), by element; ``top`` is finite, ``score`` may be
-    -inf. One exponential serves both cases."""
+    """Adds exp(score) to the sum ``total`` * exp(``top``), by element: (new top, new total).
+    ``top`` is finite, ``score`` may be -inf. One exponential serves whichever of both is larger."""
     small = tl.exp(-tl.abs(score - top))
     grown = tl.where(score > top, total * small + 1.0, total + small)
     return tl.maximum(top, score), grown
@@ -73,13 +73,14 @@ def _accumulated(top, total, score):
 
 @triton.jit
 def _logarithm(top, total):
-    """log(total) + top; -inf for a total of 0."""
+    """log(``total``) + ``top``; -inf for a total of 0."""
     return tl.where(total == 0.0, float("-inf"), top + tl.log(tl.where(total == 0.0, 1.0, total)))
 
 
 @triton.jit
-def _first(scores, at, source, last):
-    """Loads scores that other programs may have written, not from the first-level cache."""
+def _fresh(scores, at, source, last):
+    """Loads ``scores[at + source]``, -inf from ``last`` on, past the first-level cache, since other
+    programs may have just written them."""
     return tl.load(
         scores + at + source, mask=source < last, other=float("-inf"), cache_modifier=".cg"
     )
@@ -87,8 +88,8 @@ def _first(scores, at, source, last):
 
 @triton.jit
 def _wait(counter, least):
-    """Waits until another program has counted to ``least``; what it wrote before is visible
-    then."""
+    """Waits until the program of this counter has counted to ``least``; what that program wrote
+    before is visible then."""
     while tl.atomic_add(counter, 0, sem="acquire") < least:
         pass
 
@@ -102,8 +103,8 @@ def _count(counter, value):
 
 @triton.jit
 def _begin(counter, order, works):
-    """Sets the counter for the first token, which is in the first block alone; others wait for
-    it."""
+    """Counts the first token as computed. It lies in the first block alone; the programs of the
+    other blocks, if they have vertices (``works``), wait for the block before and count it, too."""
     if order == 0:
         _count(counter, 1)
     if works & (order > 0):
@@ -113,7 +114,8 @@ def _begin(counter, order, works):
 
 @triton.jit
 def _go_on(counter, order, steps, forward):
-    """Ends a token: this block and all before it have computed ``steps`` tokens."""
+    """Ends a token: waits until the block before has computed ``steps`` tokens, so that all before
+    have, and counts them for this block. Without ``forward`` there is no other block."""
     if forward:
         if order > 0:
             _wait(counter - 1, steps)
@@ -124,8 +126,8 @@ def _go_on(counter, order, steps, forward):
 
 @triton.jit
 def _range(step, steps, last, forward):
-    """The vertices [first, end) on which the token of a step may lie, on a path through a graph
-    whose links lead forward."""
+    """The vertices [first, end) that may emit the token of ``step``: all of them, unless links lead
+    ``forward``, so that each of the ``steps`` tokens needs a vertex before or after."""
     first = tl.where(forward, step, 0)
     return first, tl.where(forward, tl.maximum(last - steps + step + 1, 0), last)
 
@@ -158,7 +160,7 @@ def _forward(
             end = tl.where(forward, tl.minimum(start + TO, high - 1), last)
             for before in range(begin, end, FROM):
                 source = before + tl.arange(0, FROM)
-                reached = _first(alpha, (step - 1) * size, source, last)
+                reached = _fresh(alpha, (step - 1) * size, source, last)
                 link = _links(links, source, vertex, size)
                 # Behind the last vertex there may be anything.
                 score = tl.where(source[:, None] < last, reached[:, None] + link, float("-inf"))
@@ -197,7 +199,7 @@ def _backward(
             for after in range(begin, end, FROM):
                 vertex = after + tl.arange(0, FROM)
                 at = (step + 1) * size
-                goes_on = _first(beta, at, vertex, last)
+                goes_on = _fresh(beta, at, vertex, last)
                 emits = tl.load(match + at + vertex, mask=vertex < last, other=float("-inf"))
                 score = _links(links, source, vertex, size) + (goes_on + emits)[None, :]
                 score = tl.where(vertex[None, :] < last, score, float("-inf"))
@@ -227,7 +229,7 @@ def _recursion_kernel(
 ):
     """One recursion for one block of a sentence: ``match``, ``alpha``, ``beta`` [B, T, L],
     ``links`` [B, L, L], ``likelihood`` [B]; alpha and beta hold -inf, ``counters`` [1 + ways B
-    blocks] 0. There are two ``ways`` with the backward recursion, else one."""
+    blocks] 0. ``ways`` is 2 if the backward recursion is computed as well, else 1."""
     ticket = tl.atomic_add(counters, 1, sem="relaxed")
     order = ticket // (sentences * ways)
     way = (ticket % (sentences * ways)) // sentences
@@ -330,7 +332,7 @@ def _parent(scores, links, vertex, end, size, SCAN: tl.constexpr):
     for before in range(0, end, SCAN):
         source = before + tl.arange(0, SCAN)
         link = tl.load(links + source * size + vertex, mask=source < end, other=float("-inf"))
-        score = _first(scores, 0, source, end) + link
+        score = _fresh(scores, 0, source, end) + link
         top = tl.max(score, 0)
         place = tl.min(tl.where(score == top, source, size), 0)
         # NaN, which is reported elsewhere, is never better.
@@ -387,7 +389,7 @@ def _alignment_kernel(
                 end = tl.where(forward, tl.minimum(start + TO, high - 1), last)
                 for before in range(begin, end, FROM):
                     source = before + tl.arange(0, FROM)
-                    reached = _first(scores, (step - 1) * size, source, last)
+                    reached = _fresh(scores, (step - 1) * size, source, last)
                     score = reached[:, None] + _links(links, source, vertex, size)
                     # Behind the last vertex there may be anything.
                     top = tl.maximum(top, tl.where(source[:, None] < last, score, float("-inf")))
@@ -424,7 +426,8 @@ def _inputs(
 
 
 def _counters(like: Tensor, ways: int, tile: Tuple[int, int, int]) -> Tuple[Tensor, int]:
-    """(counters of the programs, zeros; number of programs), for ``like`` ``[B, T, L]``."""
+    """(counters of the programs, zeros; number of programs), for ``like`` ``[B, T, L]`` and a
+    ``tile`` such as SUMMED."""
     batch, _, size = like.shape
     programs = batch * ways * triton.cdiv(size, tile[1])
     return torch.zeros(1 + programs, dtype=torch.int32, device=like.device), programs
@@ -448,8 +451,9 @@ def _recursions(
     *,
     both: bool,
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """(likelihood ``[B]``, alpha ``[B, T, L]``, beta ``[B, T, L]``, which is alpha unless
-    ``both``)."""
+    """(log-likelihood ``[B]``; alpha and beta, the results of the forward and of the backward
+    recursion, ``[B, T, L]`` each; beta is alpha unless ``both``). The arguments are those that
+    :func:`_inputs` returns."""
     batch, tokens, size = match.shape
     alpha = torch.full_like(match, float("-inf"))
     beta = torch.full_like(match, float("-inf")) if both else alpha

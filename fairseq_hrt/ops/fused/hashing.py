@@ -74,8 +74,9 @@ def _absorb_kernel(
 def grouped(
     keys: Sequence[Union[int, Tensor]],
 ) -> Optional[List[Tuple[Tensor, List[int]]]]:
-    """Groups ``keys``, of which the first is a tensor: each tensor with the integers behind it.
-    None if these are more than a launch takes, or a tensor has more than two dimensions."""
+    """Groups ``keys``, of which the first is a tensor, as (tensor, integers behind it).
+    None if more integers follow a tensor than one launch takes, or if a tensor has more than two
+    dimensions."""
     groups: List[Tuple[Tensor, List[int]]] = []
     for key in keys:
         if isinstance(key, Tensor):
@@ -87,11 +88,12 @@ def grouped(
 
 
 def absorb(state: int, groups: Sequence[Tuple[Tensor, List[int]]]) -> Tensor:
-    """The uniform numbers of ``training.hash_uniform``: float64 of the broadcast shape.
+    """The random numbers in [0, 1) of ``training.hash_uniform``: float64 of the broadcast shape.
 
     Args:
         state: the hash of the integers before the first tensor, as a signed number.
-        groups: LongTensors of at most two dimensions, each with up to two mixed integers.
+        groups: the result of :func:`grouped`; its integers are hashed already, as
+            ``training.hash_uniform`` does on the host.
     """
     found: Optional[Tensor] = None
     for number, (key, numbers) in enumerate(groups):

@@ -15,7 +15,8 @@ _WARPS = 8
 
 @triton.jit
 def _loss_kernel(logits, target, loss, nll, partition, epsilon, share, words, BLOCK: tl.constexpr):
-    """``loss``, ``nll`` and ``partition`` [N] of one row of ``logits`` [N, V]."""
+    """Writes ``loss``, ``nll`` (negative log-likelihood of ``target``) and ``partition``
+    (logsumexp), [N] each, of one row of ``logits`` [N, V]."""
     row = tl.program_id(0).to(tl.int64)
     base = row * words
     # Finite, so that a block of -inf alone gives no NaN.
@@ -44,7 +45,8 @@ def _loss_kernel(logits, target, loss, nll, partition, epsilon, share, words, BL
 def _gradient_kernel(
     logits, target, partition, gradient, result, epsilon, share, words, BLOCK: tl.constexpr
 ):
-    """One row of the gradient of the logits, ``result`` [N, V]; ``gradient`` [N] is the loss's."""
+    """Writes one row of the gradient of the logits, ``result`` [N, V], for the ``gradient`` [N] of
+    the losses."""
     row = tl.program_id(0).to(tl.int64)
     base = row * words
     logarithm = tl.load(partition + row)

@@ -157,7 +157,8 @@ def _empty(features: Tensor, targets: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
 
 
 def _pieces(rows: int, words: int, chunk: Optional[int]) -> Iterator[Tuple[int, int]]:
-    """Yields (first row, last row + 1) of each chunk."""
+    """Yields (first row, last row + 1) of each chunk of ``rows`` rows with ``words`` logits each;
+    ``chunk``: logits of a chunk, None: CHUNK."""
     step = max(1, (chunk or CHUNK) // words)
     for first in range(0, rows, step):
         yield first, min(first + step, rows)
@@ -176,7 +177,7 @@ def gather_with_largest(
     """See :func:`..gather.gather_with_largest`.
 
     Args:
-        dtype: of the logits, float16 or bfloat16.
+        dtype: type of the logits, float16 or bfloat16.
         chunk: logits computed at a time; None: CHUNK.
     """
     match, largest, partition = _empty(features, targets)
@@ -191,8 +192,8 @@ class TargetLogProbs(torch.autograd.Function):
     """The function behind :func:`..gather.gather_log_probs` for half-precision logits.
 
     Arguments: features ``[B, L, D]``, weight ``[V, D]``, bias ``[V]`` or None, targets ``[B, T]``,
-    dtype of the logits, and logits computed at a time, None: CHUNK, of which up to KEPT are kept
-    for the gradient.
+    dtype of the logits, and how many logits are computed at a time; None: CHUNK, and up to KEPT
+    logits are kept for the gradient (otherwise none).
     """
 
     @staticmethod
