@@ -43,10 +43,11 @@ def pack(
 
     Args:
         folder, checkpoints, data: see :func:`make_bundle`.
-        runtime: the ``weights`` of the native engine's model, see
-            :func:`.runtime_bundle.add_runtime`; None: no such model is made.
-        lines, shortlist: see the same function.
-        complete: adds to the bundle what the caller wants besides, before the engines are compared.
+        runtime: the type of the native engine's weights, ``int8`` or ``float32``; None: no model
+            for the native engine is made.
+        lines, shortlist: see :func:`.runtime_bundle.add_runtime`.
+        complete: called with the bundle before the engines are compared, to add entries such as
+            example sentences.
         described: further arguments of :func:`make_bundle`.
 
     Raises:
@@ -90,15 +91,16 @@ def make_bundle(
 
     Args:
         folder: the bundle's folder; it must not exist yet.
-        checkpoints: a single one, or those of an ensemble.
-        data: the folder of fairseq-preprocess, for its dictionaries.
+        checkpoints: the path of one checkpoint, or the paths of an ensemble's.
+        data: the folder of fairseq-preprocess with the dictionaries; its sentences, if there are
+            any, are used to check the text preparation.
         tokenizer, subwords, codes, target_codes, sources: how the training text was prepared, see
             :func:`.preparation.find_recipe`.
         task: the task to decode with; None: that of the training.
         languages: source and target, needed only if neither the checkpoint nor ``data`` names them.
-        options: decoding options of the bundle.
-        card: further facts for the bundle's card.
-        states: the contents of the checkpoints, if they have been read already.
+        options: decoding options of the bundle, {name: text}.
+        card: further rows of the table in the bundle's README.md, {name: value}.
+        states: the contents of the checkpoints, if they have been read already; None: read here.
         check, complete: see :func:`..native.bundles.bundle.create_bundle`.
 
     Raises:
@@ -149,8 +151,9 @@ def languages_of(
     Args:
         config: the checkpoint's ``cfg.task``.
         data: the data folder, whose file names decide if ``config`` names no languages.
-        checkpoint: the file, for messages.
-        given: languages from the user, or None.
+        checkpoint: the checkpoint's path, for messages.
+        given: source and target language from the user, used where neither of these names one; a
+            language that contradicts them is refused. None: not given.
 
     Raises:
         ValueError: nothing names a language, a given one differs, or one is unfit for a file name.
@@ -164,9 +167,9 @@ def languages_of(
         language = own or asked
         if language is None:
             raise ValueError(
-                f"neither {checkpoint} nor the files in {data} tell the {side} language:"
-                " fairseq-hrt import takes --source-language and --target-language, fairseq-hrt"
-                " bundle a folder that was written by fairseq-preprocess"
+                f"neither {checkpoint} nor the files in {data} tell the {side} language: give"
+                " fairseq-hrt import the options --source-language and --target-language, or"
+                " fairseq-hrt bundle a data folder that fairseq-preprocess has written"
             )
         if asked not in (None, language):
             raise ValueError(

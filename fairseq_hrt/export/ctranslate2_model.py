@@ -38,9 +38,9 @@ class Exported:
 
     Attributes:
         folder: the folder of the converted model.
-        size: the size of its files in bytes.
-        difference: the largest difference between a log-probability of CTranslate2 and fairseq's,
-            over some random sentences.
+        size: the size of the folder's files together, in bytes.
+        difference: the largest difference between the log-probabilities that CTranslate2 and
+            fairseq give a word, over some random sentences.
     """
 
     folder: Path
@@ -88,7 +88,8 @@ def check_exportable(model: FairseqModule) -> None:
         decoder, TransformerDecoderBase
     ):
         raise ValueError(
-            f"a {name} cannot be converted: it is not a Transformer with an encoder and a decoder"
+            f"a {name} cannot be converted: it is not a Transformer with an encoder and a decoder;"
+            " give a checkpoint of such a model"
         )
     task = getattr(decoder, "only_task", None)
     if task is not None or isinstance(decoder, FairseqNATDecoder):
@@ -130,7 +131,8 @@ def check_exportable(model: FairseqModule) -> None:
     for option, given in refused.items():
         if given:
             raise ValueError(
-                f"the model was trained with {option}, which CTranslate2 does not support"
+                f"the model was trained with {option}, which CTranslate2 does not support: decode"
+                " it with the engines of this package"
             )
 
 
@@ -191,8 +193,9 @@ def export(
         difference = largest_difference(model, source, target, translator)
         if not difference < (TOLERANCE if quantization in (None, "float32") else float("inf")):
             raise ValueError(
-                f"the converted model differs from fairseq's by {difference:.2g} in a"
-                " log-probability; nothing was written"
+                f"the converted model's log-probabilities differ from fairseq's by up to"
+                f" {difference:.2g}, so nothing was written: decode the model with the engines of"
+                " this package"
             )
         if codes is not None:
             shutil.copyfile(codes, partial / "codes")
@@ -201,8 +204,9 @@ def export(
 
 
 def _converter(model: FairseqModule, source: Dictionary, target: Dictionary) -> Any:
-    """CTranslate2's converter for a model of fairseq that has been loaded already; CTranslate2's
-    own would load the checkpoint unsafely."""
+    """A converter of CTranslate2 for a ``model`` that fairseq has loaded already, with its
+    dictionaries. CTranslate2's own converter would load the checkpoint by pickle, which can run
+    code from the file."""
     from ctranslate2.converters import Converter, fairseq
     from ctranslate2.specs import TransformerSpec, common_spec
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec

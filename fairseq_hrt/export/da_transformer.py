@@ -65,8 +65,7 @@ class DaTransformer:
 
     Attributes:
         model: the model as a ``dag_transformer``.
-        segments: the number of symbols ``[P0]``, ``[P1]``, … that its dictionaries have after the
-            words.
+        segments: how many symbols ``[P0]``, ``[P1]``, … its dictionaries have after the words.
         positions: the largest number of vertices in a graph.
     """
 
@@ -90,8 +89,8 @@ def convert(state: Mapping[str, Any], path: Path) -> DaTransformer:
 
 
 def with_segments(data: Path, language: str, segments: int, folder: Path) -> None:
-    """Copies the dictionary of a language from ``data`` to ``folder``, with the symbols ``[P0]``,
-    ``[P1]``, … that DA-Transformer's task adds after the words.
+    """Copies the dictionary of a language from ``data`` to ``folder``, and adds after its words the
+    ``segments`` symbols ``[P0]``, ``[P1]``, …, as DA-Transformer's task does.
 
     Raises:
         OSError, ValueError: the file cannot be read or written.
@@ -161,8 +160,8 @@ class _Converter:
     # ------------------------------------------------------------------ parameters
 
     def _take(self, name: str, *shape: int, into: str = "") -> np.ndarray:
-        """Returns a parameter of their model, of the given shape, and makes it a parameter of ours,
-        under the name ``into`` if that is given."""
+        """Returns the original model's parameter ``name``, which must have the given ``shape``, and
+        copies it to the converted model, there named ``into`` if that is not empty."""
         value: np.ndarray = self.tensors.take(name, *shape)
         self.parameters[into or name] = value
         return value
@@ -176,7 +175,7 @@ class _Converter:
         self._take(f"{name}.bias", width)
 
     def _side(self, side: str) -> None:
-        """Takes over the layers of the encoder or decoder (``side``), and its options."""
+        """Converts the layers of the encoder or decoder (``side``), and its options."""
         read, options = self.settings, self.options
         width = read.number(f"{side}_embed_dim", 512)
         inner = read.number(f"{side}_ffn_embed_dim", 2048)
@@ -208,7 +207,8 @@ class _Converter:
             self._norm(f"{side}.layer_norm", width)
 
     def _unpack(self, side: str, layers: int, width: int, inner: int) -> None:
-        """Replaces LightSeq's layers, each of which is a single vector, by fairseq's parameters."""
+        """Replaces LightSeq's layers, each of which is a single vector, by fairseq's parameters, in
+        :attr:`tensors`. The arguments are as in :func:`.lightseq_layers.lightseq_layer`."""
         held = self.tensors.held
         for number in range(layers):
             parts = lightseq_layer(side, number, layers, width, inner)
@@ -220,7 +220,7 @@ class _Converter:
                 held[name] = part.reshape(shape)
 
     def _embeddings(self) -> None:
-        """Takes over word vectors, position vectors and the output layer."""
+        """Converts word vectors, position vectors and the output layer."""
         read, options = self.settings, self.options
         for name, side in (
             ("encoder.embed_tokens", "encoder"),
@@ -253,17 +253,20 @@ class _Converter:
         options["share_decoder_input_output_embed"] = tied
 
     def _target_table(self, name: str) -> np.ndarray:
-        """One of their decoder's learned position tables, cut to the positions that graphs use."""
+        """The learned position table ``name`` of the original decoder, cut to the positions that
+        graphs use."""
         width = self.options["decoder_embed_dim"]
         table: np.ndarray = self.tensors.take(name, self.most + _OFFSET, width)
         return table[: self.positions + _OFFSET]
 
     def _segments(self, positions: bool) -> None:
-        """Expresses their segment embedding by other parameters: all vertices belong to segment 1
-        but the last, ``</s>``, which belongs to segment 2.
+        """Expresses the original model's segment embedding by other parameters: all vertices belong
+        to segment 1, except the last, ``</s>``, which belongs to segment 2. ``positions``: whether
+        the model has position vectors; ValueError if not.
 
-        The vector of segment 1 is added to all positions, and the difference between both to the
-        word vector of ``</s>``, which therefore is no longer shared with the output layer.
+        The vector of segment 1 is added to all position vectors, and the difference between both
+        segments' vectors to the word vector of ``</s>``, which therefore is no longer shared with
+        the output layer.
         """
         options, width = self.options, self.options["decoder_embed_dim"]
         name = "decoder.embed_seg.weight"
@@ -273,8 +276,8 @@ class _Converter:
         segments = self.tensors.take(name, rows, width)
         if not positions:
             raise ValueError(
-                f"{self.path} has segment_embedding and no_token_positional_embeddings: True, which"
-                " cannot be represented here together"
+                f"{self.path} has segment_embedding and no_token_positional_embeddings: True:"
+                " models with both options cannot be imported"
             )
         table = self.parameters.get("decoder.embed_positions.weight")
         if table is None:
@@ -289,7 +292,7 @@ class _Converter:
         self.parameters["decoder.embed_tokens.weight"] = words
 
     def _links(self) -> None:
-        """Takes over the parameters and options of the links between vertices."""
+        """Converts the parameters and options of the links between vertices."""
         read, options, width = self.settings, self.options, self.options["decoder_embed_dim"]
         named = read.text("links_feature", "feature:position").split(":")
         table = None
@@ -303,8 +306,8 @@ class _Converter:
             self.parameters["decoder.links.position.weight"] = table
         if not features:
             raise ValueError(
-                f"{self.path} has links_feature: {shown(':'.join(named))}; models with feature,"
-                " position or sinposition can be represented here"
+                f"{self.path} has links_feature: {shown(':'.join(named))}; only models with"
+                " feature, position or sinposition can be imported"
             )
         options["dag_link_features"] = ":".join(features)
         for own, theirs in _LINKS.items():
@@ -314,22 +317,25 @@ class _Converter:
             )
         reach = read.number("max_transition_length", 99999, least=-1)
         if reach == 0:
-            raise ValueError(f"{self.path} has max_transition_length: 0, with which no link exists")
+            raise ValueError(
+                f"{self.path} has max_transition_length: 0, with which no link exists: the model"
+                " cannot write translations"
+            )
         if 0 < reach < self.positions:
             options["dag_max_transition_length"] = reach
 
     # ------------------------------------------------------------------ sizes and decoding
 
     def _sizes(self) -> None:
-        """Takes over the options that determine how many vertices a graph has."""
+        """Converts the options that determine how many vertices a graph has."""
         read, options = self.settings, self.options
         width = options["encoder_embed_dim"]
         head = self.tensors.take("decoder.embed_length.weight", _CLASSES, width)
         if self.first:
             if read.values.get("src_upsample_scale") is None:
                 raise ValueError(
-                    f"{self.path} has no src_upsample_scale: graphs of a fixed size, or of a"
-                    " predicted length, cannot be represented here"
+                    f"{self.path} has no src_upsample_scale: models whose graphs have a fixed size,"
+                    " or a predicted length, cannot be imported"
                 )
             text, base = str(read.fraction("src_upsample_scale", 0.0)), "source_old"
         else:
@@ -339,7 +345,8 @@ class _Converter:
             scales = UpsampleScale.parse(text)
         except ValueError:
             raise ValueError(
-                f"{self.path} has the scale {shown(text)}; it must be a number or a range"
+                f"{self.path} has the upsample scale {shown(text)}; it must be a number or a range"
+                " such as 4~8"
             ) from None
         options["dag_upsample_scale"] = "~".join(f"{one:.9g}" for one in dict.fromkeys(scales))
         if read.values.get("decode_upsample_scale") is not None:
@@ -354,9 +361,10 @@ class _Converter:
             self._length_head(head)
 
     def _length_head(self, head: np.ndarray) -> None:
-        """Takes over the classifier of target lengths. Their classes are lengths that include
-        ``<s>`` and ``</s>``, or differences between such a length and the source's, from -128 to
-        127; ours are numbers of words."""
+        """Converts the classifier of target lengths, whose weights are ``head``. The original
+        classes are lengths that include ``<s>`` and ``</s>``, or differences between such a length
+        and the source's, from -128 to 127; those of ``dag_transformer`` are numbers of words, or
+        differences."""
         options, biases = self.options, np.zeros(_CLASSES, np.float32)
         if self.settings.switch("pred_length_offset"):
             # The middle class of ours is two words less.
@@ -372,7 +380,7 @@ class _Converter:
         self.parameters["decoder.length_head.output.bias"] = biases
 
     def _decoding(self) -> None:
-        """Sets the default decoding options to those of their code."""
+        """Sets the model's default decoding options to what the original plugin would do."""
         read, options = self.settings, self.options
         theirs = read.text("decode_strategy", "lookahead")
         if theirs not in _STRATEGIES:
@@ -403,8 +411,8 @@ def _plain(config: Any) -> Dict[str, Any]:
 
 
 def _renamed(held: Mapping[str, Any], path: Path) -> Dict[str, np.ndarray]:
-    """The parameters as float32 arrays, by the names that the present version of their code
-    uses."""
+    """The parameters in ``held`` as float32 arrays, by the names that DA-Transformer's present
+    version uses. ``path``: the file, for messages."""
     found: Dict[str, np.ndarray] = {}
     for name, value in held.items():
         if not isinstance(name, str) or not isinstance(value, torch.Tensor):

@@ -13,8 +13,8 @@ CHOSEN, SHORT, LONG = 5, 5, 25
 
 
 def example_sentences(bundle: Bundle, data: Path) -> List[str]:
-    """A few raw source sentences of the validation set, spread over it, without words that the
-    model does not know.
+    """Up to CHOSEN raw source sentences, spread over the validation set (without one, over the test
+    or training set). Sentences with words that the model does not know are left out.
 
     Args:
         bundle: the bundle, whose dictionaries and codes must be in its folder.

@@ -28,14 +28,14 @@ def checkpoint_of(
     *,
     task: str = "translation",
 ) -> Dict[str, Any]:
-    """The contents of a checkpoint as ``fairseq-train`` writes it, for an imported model.
+    """Makes the contents of a checkpoint, as ``fairseq-train`` writes it, for an imported model.
 
     Args:
         architecture, options, parameters: those of the model, see
             :class:`..native.conversion.converted.ConvertedModel`.
         languages: the source and the target language.
         data: the folder of the model's dictionaries.
-        task: the name of the task; ``options`` may contain options of it.
+        task: the name of the task, whose options ``options`` may contain, too.
 
     Raises:
         ValueError: names or shapes of the parameters differ from the architecture's.
@@ -57,7 +57,7 @@ def checkpoint_of(
             own = tuple(state[name].shape) if name in state else "nothing"
             raise ValueError(
                 f"{name}: the imported model has the shape {value.shape}, but {architecture} has"
-                f" {own}"
+                f" {own} by this name: the model's options do not fit its parameters"
             )
         state[name] = torch.from_numpy(np.ascontiguousarray(value, np.float32))
     for name, value in state.items():
@@ -66,7 +66,10 @@ def checkpoint_of(
             value.zero_()
     missing = sorted(own_parameters - set(parameters))
     if missing:
-        raise ValueError(f"{architecture} has {missing[0]}, which the imported model does not have")
+        raise ValueError(
+            f"{architecture} has {missing[0]}, which the imported model does not have: the model's"
+            " options do not fit its parameters"
+        )
     # The model's own state is saved: shared matrices are stored once.
     built.load_state_dict(state)
     with open_dict(config):

@@ -24,11 +24,12 @@ def import_checkpoints(
     complete: Callable[[Bundle], None],
     **described: Any,
 ) -> Bundle:
-    """Makes a bundle of checkpoints; see :func:`.checkpoint_bundle.pack` for the arguments that are
-    not listed here.
+    """Makes a bundle of fairseq's, DA-Transformer's or FA-DAT's checkpoints; see
+    :func:`.checkpoint_bundle.pack` for the arguments that are not listed here.
 
     Args:
-        task: the task to decode fairseq's own models with.
+        task: the task to decode fairseq's own models with; the others are decoded by
+            ``translation_dag``.
         languages: source and target, needed only if neither the checkpoint nor ``data`` names them.
 
     Raises:
@@ -85,8 +86,9 @@ def import_checkpoints(
 def _dictionaries(
     data: Path, pair: Tuple[str, str], models: List[DaTransformer], scratch: Path
 ) -> Path:
-    """The folder with the dictionaries of converted models: ``data`` itself, or ``scratch`` if
-    symbols have to be added, whose dictionaries are written there."""
+    """Returns the folder with the dictionaries of converted models: ``data``, or if the models have
+    segment symbols (``[P0]``, …) ``scratch``, to which the dictionaries with these symbols are
+    written. ``pair``: source and target language."""
     for language in pair:
         require_dictionary(data, language)
     segments = models[0].segments
@@ -102,8 +104,8 @@ def _dictionaries(
 
 
 def _state(model: DaTransformer, path: Path, pair: Tuple[str, str], data: Path) -> Dict[str, Any]:
-    """The contents of the checkpoint of a converted model; ``path`` is the original file, for
-    messages."""
+    """The contents of a checkpoint for a converted model. ``path`` is the original file, for
+    messages; ``pair`` are the languages, ``data`` is the folder of their dictionaries."""
     own = model.model
     with reading(path, "cannot be converted"):
         return checkpoint_of(

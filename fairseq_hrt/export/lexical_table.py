@@ -21,8 +21,8 @@ BLOCK = 1 << 22
 
 
 class Sentences(Sequence[np.ndarray]):
-    """Sentences of word ids (int32) in one array, of which ``sentences[n]`` returns a view: a
-    million small arrays would take ten times the memory."""
+    """Sentences of word ids (int32), stored in one array, since a million small arrays would take
+    ten times the memory. ``sentences[n]``, n from 0, is a part of that array, not a copy."""
 
     def __init__(self, rows: Iterable[np.ndarray]) -> None:
         self._words, self._ends = array("i"), array("q", [0])
@@ -56,8 +56,8 @@ class LexicalTable(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """The pairs of words of some sentences: for each target word its pairs with the empty word and
-    with all source words of its sentence.
+    """The pairs of words of some sentence pairs: for each target word its pairs with the empty word
+    and with all source words of its sentence pair.
 
     Attributes:
         keys: each pair as the number ``(source + 1) * width + target``, where ``width`` exceeds all
@@ -144,7 +144,7 @@ def train(
             " line by line"
         )
     if iterations < 1:
-        raise ValueError(f"{iterations} iterations: give at least 1")
+        raise ValueError(f"{iterations} iterations of EM: give at least 1")
     width = 1 + max(
         (
             int(target.max())
@@ -154,7 +154,9 @@ def train(
         default=-1,
     )
     if not width:
-        raise ValueError("there is no pair of sentences with words on both sides")
+        raise ValueError(
+            "there is no pair of sentences with words on both sides: give text with translations"
+        )
     keys = _different(block.keys for block in _blocks(sources, targets, width))
     owners = keys // width
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
@@ -211,11 +213,12 @@ def write_lex(
     best: int,
     least: float,
 ) -> int:
-    """Writes the most probable pairs in Marian's format, one ``TARGET SOURCE PROBABILITY`` per
-    line, and returns the number of lines.
+    """Writes the most probable pairs to ``path`` in Marian's format, one ``TARGET SOURCE
+    PROBABILITY`` per line, and returns the number of lines.
 
     Args:
-        sources, targets: the words, by their ids.
+        table: the trained table.
+        sources, targets: the words of both languages; a word's index is its id in the table.
         best, least: see :func:`best_targets`.
     """
     count = 0

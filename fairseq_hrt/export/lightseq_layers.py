@@ -7,14 +7,14 @@ Parts = List[Tuple[str, Tuple[int, ...]]]
 
 
 def lightseq_layer(side: str, number: int, layers: int, width: int, inner: int) -> Parts:
-    """fairseq's names and shapes of the parameters in the vector of a layer, in their order in that
-    vector. The vector of the first decoder layer also holds the projections to keys and values of
-    the source for all ``layers``.
+    """Lists the parameters that LightSeq packs into the vector of one layer, in their order there:
+    (fairseq's name, shape). The vector of the first decoder layer also holds the projections to
+    keys and values of the source for all decoder layers.
 
     Args:
         side: ``encoder`` or ``decoder``.
         number: the number of the layer, from 0.
-        layers: the number of layers.
+        layers: the number of layers of this side.
         width, inner: widths of the layers and of their feed-forward networks.
     """
     layer = f"{side}.layers.{number}"

@@ -28,12 +28,12 @@ __all__ = [
 
 
 def torch_decoder(folder: Path, device: Optional[str], threads: Optional[int]) -> TorchDecoder:
-    """A decoder for a bundle that decodes its checkpoints with PyTorch.
+    """Makes a decoder that runs a bundle's checkpoints with PyTorch.
 
     Args:
         folder: the folder of the bundle.
         device: ``cpu``, ``cuda`` or ``cuda:N``; None: a GPU if there is one.
-        threads: the number of PyTorch's threads; None: PyTorch's own choice.
+        threads: the number of PyTorch's threads in this process; None: it is left as it is.
     """
     if threads is not None:
         torch.set_num_threads(threads)
@@ -46,8 +46,8 @@ def load_tensors(path: Path) -> Any:
 
 
 def save_checkpoint(state: Dict[str, Any], path: Path) -> None:
-    """Writes the parts of a checkpoint that decoding needs; without the optimiser's moments these
-    are a third of it.
+    """Writes those parts of a checkpoint (``state``) to ``path`` that decoding needs: about a third
+    of its size, since the optimiser's moments are left out.
 
     Raises:
         OSError: the file cannot be written.
@@ -61,4 +61,6 @@ def save_checkpoint(state: Dict[str, Any], path: Path) -> None:
         torch.save({**kept, "last_optimizer_state": None, "extra_state": {}}, path)
     except RuntimeError as error:
         # PyTorch's writer raises this when the disk is full.
-        raise OSError(f"{path} cannot be written; is there room on the disk? ({error})") from error
+        raise OSError(
+            f"{path} cannot be written ({error}): make room on the disk, if it is full"
+        ) from error

@@ -55,7 +55,8 @@ def validation_sides(
 
 
 def _loaded(path: Path, data_utils: Any) -> Optional[Rows]:
-    """One side of a subset; None if its file is missing, or empty, which fairseq cannot map."""
+    """One side of a subset as rows of ids; None if its file, ``path`` with the suffix ``.bin``, is
+    missing, or empty, which fairseq cannot map. ``data_utils``: fairseq's module."""
     content = path.with_name(f"{path.name}.bin")
     if not content.is_file() or not content.stat().st_size:
         return None
@@ -99,7 +100,7 @@ class Fit:
 
     @property
     def share(self) -> float:
-        """The smaller one of the two shares."""
+        """The smaller one of the shares of source and target."""
         return min(self.shares)
 
     def __str__(self) -> str:
@@ -123,24 +124,25 @@ def find_recipe(
     """Finds out how the text of binarised data was prepared, and checks the result with the
     validation set.
 
-    Sentences of the validation set are turned into raw text and prepared again; where raw source
-    lines are given, these are prepared. How many sentences each recipe gives back decides, and
-    the evidence (:class:`Fit`). Without a validation set the dictionaries decide.
+    Each possible recipe turns sentences of the validation set into raw text, unless this is given
+    as ``sources``, and prepares the text again. The recipe that gives back most sentences is
+    chosen, if the evidence (:class:`Fit`) supports it. Without a validation set the dictionaries
+    decide.
 
     Args:
         data: the folder of fairseq-preprocess.
         languages: source and target.
         tokenizer, subwords: names from the user; None: to be found out.
-        codes: the codes or model of the subwords.
-        target_codes: those of the target language; None: the same as ``codes``.
-        sources: raw source lines of the validation set.
+        codes: the file with the codes or the model of the subwords.
+        target_codes: that of the target language; None: the same as ``codes``.
+        sources: raw source lines of the validation set, one for each sentence; None: unknown.
 
     Returns:
         (recipe, how well it fits); the latter is None without a validation set.
 
     Raises:
-        ValueError: the recipe is unknown, no recipe gives back the validation set, or that set was
-            made with other dictionaries.
+        ValueError: the recipe is unknown, the chosen one gives back less than LIMIT of the
+            validation set, or that set was made with other dictionaries.
     """
     source, target = (Words(data / f"dict.{language}.txt") for language in languages)
     written = [*source.words[4:], *target.words[4:]]
@@ -152,7 +154,7 @@ def find_recipe(
     if sides[1] is not None and sources is not None and len(sources) != len(sides[0]):
         raise ValueError(
             f"--sources: {len(sources)} raw lines, but the validation set has {len(sides[0])}"
-            " sentences: give its own text"
+            " sentences: give the raw text of the validation set, line by line"
         )
 
     def recipe(name: str) -> TextRecipe:
@@ -187,9 +189,9 @@ def find_recipe(
             else "give the --codes and the --tokenizer of the training"
         )
         raise ValueError(
-            f"text preparation {chosen}, so raw text would reach the model as other words than"
-            f" those of its training; {advice}, or give --data a folder with the dictionaries alone"
-            " to skip this comparison"
+            f"text preparation {chosen}, so raw text would reach the model as words that differ"
+            f" from those of its training; {advice}, or, to skip this comparison, give --data a"
+            " folder that holds only the dictionaries"
         )
     for doubt in _doubts(chosen, best, samples):
         logger.warning("text preparation %s; %s", chosen, doubt)
@@ -197,7 +199,8 @@ def find_recipe(
 
 
 def _doubts(chosen: Fit, best: Fit, samples: Tuple[Sentences, Sentences]) -> Iterator[str]:
-    """Yields reasons, for warnings, why a preparation may be wrong although it gives back most
+    """Yields reasons, for warnings, why the recipe of ``chosen`` may be wrong although it gives
+    back most sentences. ``best`` is the fit of the best recipe, ``samples`` are source and target
     sentences."""
     tokenization, known = chosen.recipe.tokenization, bool(samples[0].raw)
     surpassed = sum(best.shares) >= sum(chosen.shares) + MARGIN
@@ -240,8 +243,17 @@ def _sample(
     join: Callable[[str], str],
     sources: Optional[Sequence[str]],
 ) -> Sentences:
-    """Sentences without unknown words, spread over one side of the data (``rows`` of ids). With raw
-    text (``sources``) they are whole; otherwise long ones are cut after a word."""
+    """Chooses up to COMPARED sentences without unknown words, spread over one side of the data.
+
+    Args:
+        rows: the ids of each sentence of this side.
+        words: the dictionary of this side.
+        subwords: the kind of subwords.
+        data: the folder, for messages.
+        join: turns subwords, separated by spaces, into words.
+        sources: the raw text of each sentence; None: unknown, and sentences of more than LONGEST
+            subwords are cut after a word.
+    """
     found, raw = [], []
     step = max(1, len(rows) // (2 * COMPARED))
     for number in range(0, len(rows), step):
@@ -249,7 +261,8 @@ def _sample(
         if ids and max(ids) >= len(words):
             raise ValueError(
                 f"{data}: its sentences have the word number {max(ids)}, but its dictionary has"
-                f" {len(words)} words: they were made with another dictionary"
+                f" {len(words)} words: put the dictionaries there with which fairseq-preprocess"
+                " wrote these sentences"
             )
         if words.unk in ids:
             continue
@@ -282,8 +295,9 @@ def _tokenizers(
     samples: Optional[Tuple[Sentences, Sentences]],
     subwords: str,
 ) -> List[str]:
-    """The names of the tokenisers to try, the most likely first: Moses, with those variants that
-    words and sentences give reason to try, then those that separate words at spaces only."""
+    """The names of the tokenisers to try, the most likely first: Moses, with the variants of which
+    the dictionaries' ``words`` or the sentences show signs, then those that separate words at
+    spaces only."""
     text = words if samples is None else samples[0].words
     # Some scripts have no cases.
     cased = [one for one in text if one.lower() != one.upper()] or words
@@ -365,14 +379,15 @@ def _share(
     *,
     target: bool,
 ) -> Tuple[float, int]:
-    """Prepares the raw text of sampled sentences again.
+    """Prepares the raw text of sampled sentences with a recipe, and counts those that come back.
 
     Args:
         sample: the sentences.
         split: splits words into subwords.
-        tokenize, detokenize: turn raw text into words, and words into raw text.
+        tokenize: turns raw text into words, separated by spaces.
+        detokenize: turns such words into raw text, if the sample has none.
         recipe: the recipe that is tried.
-        target: True for the target side.
+        target: True for the target side, False for the source side.
 
     Returns:
         (share of sentences that come back token for token, evidence); see :class:`Fit`.
@@ -391,9 +406,9 @@ def _share(
 
 
 def _best(fits: Sequence[Fit], subwords: str, *, raw: bool) -> Fit:
-    """The fit of the best recipe, the first of equal ones. Unless the raw text is known (``raw``),
-    a recipe with Moses is chosen only if the evidence (:class:`Fit`) supports it or, for BPE, does
-    not contradict it."""
+    """The fit of the best recipe, the first of equal ones. If the raw text is known (``raw``), the
+    shares alone decide; otherwise a recipe with Moses is chosen only if the evidence (:class:`Fit`)
+    supports it or, unless ``subwords`` is ``sentencepiece``, does not contradict it."""
     if raw:
         return max(fits, key=lambda fit: sum(fit.shares))
     moses = [fit for fit in fits if fit.recipe.tokenization.name == "moses"]

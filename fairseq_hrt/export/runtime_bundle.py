@@ -50,7 +50,8 @@ class Agreement:
     Attributes:
         sentences: the number of sentences that were compared.
         identical: the number of sentences that both translated with the same tokens.
-        difference: the largest difference of a token's log-probability in these; NaN if one is NaN.
+        difference: the largest difference between the engines' log-probabilities of a token, in
+            these identical translations; NaN if a log-probability is NaN.
     """
 
     sentences: int
@@ -77,7 +78,8 @@ def add_runtime(
     and writes the model and the result of the comparison into the bundle.
 
     Args:
-        bundle: otherwise complete; files are written into its folder.
+        bundle: the bundle, complete but for the native engine's model, which is written into its
+            folder.
         weights: the type of the native engine's weights, ``int8`` or ``float32``.
         data: the folder of fairseq-preprocess, whose sentences are translated if there are no
             ``lines``.
@@ -120,8 +122,8 @@ def add_runtime(
         sentences = native.pieces(lines)
     if not sentences:
         raise ValueError(
-            "there is no sentence for comparing the native engine with PyTorch: give lines with"
-            " words by --runtime-lines"
+            "there is no sentence for comparing the native engine with PyTorch: give a file with"
+            " source sentences by --runtime-lines"
         )
     options = decoder.prepare(native.defaults, wanted, frozenset())
     first_words = decoder.first_words(options, len(sentences))
@@ -153,8 +155,8 @@ def add_runtime(
 
 
 def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
-    """The decoding options that the training's task set, by name, where they differ from the native
-    engine's defaults; empty if the bundle is decoded by another task."""
+    """The decoding options of the family that the training's task set to other values than the
+    native engine's defaults, {name: text}; empty if the bundle is decoded by another task."""
     name = decoder.bundle.task
     if task_name(decoder.trained_task) != name:
         return {}
@@ -172,8 +174,10 @@ def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
 
 
 def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
-    """The source ids, ending in ``</s>``, of up to ``SENTENCES`` sentences of at most ``longest``
-    ids, spread over a subset of binarised data; random words if the data have no sentences."""
+    """Chooses up to SENTENCES source sentences, as ids that end in ``</s>``, evenly spread over the
+    first of the subsets ``valid``, ``test`` and ``train`` that the data folder holds. Those of more
+    than ``longest`` ids are left out. If no subset has sentences of the bundle's dictionary, random
+    words are returned."""
     dictionary = Words(bundle.folder / f"dict.{bundle.source_lang}.txt")
     for found, _ in validation_sides(data, (bundle.source_lang, bundle.target_lang)):
         numbers = np.linspace(0, len(found) - 1, min(SENTENCES, len(found))).astype(int)
@@ -216,6 +220,6 @@ def require_equal(found: Agreement) -> None:
     tokens."""
     if not found.difference <= LARGEST_DIFFERENCE or 2 * found.identical < found.sentences:
         raise ValueError(
-            f"--runtime: the converted model does not translate as PyTorch's engine does ({found});"
-            " leave --runtime out"
+            f"--runtime: the model that was converted for the native engine does not translate as"
+            f" PyTorch's engine does ({found}): leave --runtime out"
         )

@@ -74,17 +74,19 @@ class TorchDecoder:
         self.models: List[Any] = []
 
     def identity(self) -> Dict[str, Any]:
-        """See :meth:`..native.bundles.decoder.Decoder.identity`."""
+        """What translations depend on besides bundle and options: engine and type of device; see
+        :meth:`..native.bundles.decoder.Decoder.identity`."""
         return {"engine": "torch", "device": self.device.type}
 
     def describe(self) -> str:
-        """See :meth:`..native.bundles.decoder.Decoder.describe`."""
+        """The engine and, once models are loaded, the type of their weights, in a few words."""
         return f"PyTorch: {numbers(self.models)}" if self.models else "PyTorch"
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> Prepared:
-        """See :meth:`..native.bundles.decoder.Decoder.prepare`."""
+        """Checks options and builds a generator for them, or returns that of an earlier call; for
+        the arguments see :meth:`..native.bundles.decoder.Decoder.prepare`."""
         chosen = {**options, **({"score_reference": "true"} if wanted.given else {})}
         if wanted.given:
             # Set by multilingual bundles; given translations have their own language token.
@@ -105,7 +107,7 @@ class TorchDecoder:
             return self._kept[key]
 
     def longest(self, prepared: Prepared) -> Tuple[int, int]:
-        """See :meth:`..native.bundles.decoder.Decoder.longest`."""
+        """The most tokens of (a source, a translation), ``</s>`` included."""
         limits = [prepared.task.max_positions(), *(model.max_positions() for model in self.models)]
         source = min(limit[0] if isinstance(limit, (tuple, list)) else limit for limit in limits)
         return source, min(model.max_decoder_positions() for model in self.models)
@@ -113,7 +115,8 @@ class TorchDecoder:
     def decode(
         self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
-        """See :meth:`..native.bundles.decoder.Decoder.decode`."""
+        """Translates sources, lists of ids that end in ``</s>``; the hypotheses of each, best
+        first. See :meth:`..native.bundles.decoder.Decoder.decode`."""
         found: List[List[Hypothesis]] = [[] for _ in rows]
         done = 0
         with self._lock:
@@ -130,7 +133,8 @@ class TorchDecoder:
     def score(
         self, prepared: Prepared, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
     ) -> List[Hypothesis]:
-        """See :meth:`..native.bundles.decoder.Decoder.score`."""
+        """Scores a given translation of each source; see
+        :meth:`..native.bundles.decoder.Decoder.score`."""
         found: List[Any] = [None] * len(sources)
         with self._lock:
             for members in longest_first(sources, wanted.batch_size):
@@ -144,7 +148,8 @@ class TorchDecoder:
     def graphs(
         self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
-        """See :meth:`..native.bundles.decoder.Decoder.graphs`."""
+        """Describes the graph of each source as plain data; see
+        :meth:`..native.bundles.decoder.Decoder.graphs`."""
         found: List[Dict[str, Any]] = []
         with self._lock:
             for start in range(0, len(rows), wanted.batch_size):
@@ -158,7 +163,8 @@ class TorchDecoder:
     # ------------------------------------------------------------------ batches
 
     def _found(self, prepared: Prepared, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
-        """Decodes a batch: the hypotheses of each sentence, in the order of the batch."""
+        """Decodes a batch, and returns the hypotheses of each sentence in the order of the
+        batch."""
         return find(prepared.task, prepared.generator, self.models, sample, prepared.nbest)
 
     def _sample(self, task: Any, rows: List[List[int]]) -> Dict[str, Any]:
@@ -190,13 +196,14 @@ class TorchDecoder:
     def _build(
         self, chosen: Dict[str, str], folder: Path, wanted: Wanted, given: FrozenSet[str]
     ) -> Prepared:
-        """Builds the task and the generator for these options; the first call also loads the
-        models."""
+        """Builds the task and the generator for the decoding options ``chosen``; the first call
+        also loads the models. ``folder``: a path of the bundle without a colon, see
+        :func:`splittable`; ``wanted``, ``given``: as in :meth:`prepare`."""
         config = self._configuration(chosen, folder)
         if config.generation.prefix_size:
             raise ValueError(
-                f"prefix_size={config.generation.prefix_size}: there are no target lines to"
-                " take words from; leave it out, or use fairseq-generate"
+                f"prefix_size={config.generation.prefix_size}: a bundle gets no target lines to"
+                " take first words from; leave this option out, or use fairseq-generate"
             )
         # A dictionary is a file of unknown origin, too.
         with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
@@ -218,7 +225,8 @@ class TorchDecoder:
                 generator.align_words()
         if wanted.graphs and not hasattr(generator, "describe_graphs"):
             raise ValueError(
-                f"{self.bundle.folder} holds no model that writes graphs: give a {GRAPH_MODELS}"
+                f"{self.bundle.folder} holds no model that writes graphs: give a bundle of a"
+                f" {GRAPH_MODELS}"
             )
         return Prepared(task, generator, config.generation.nbest)
 
@@ -255,8 +263,8 @@ class TorchDecoder:
 
 
 def choose_device(name: Optional[str]) -> torch.device:
-    """The PyTorch device with a name such as ``cpu``, ``cuda`` or ``cuda:1``; None: a GPU if there
-    is one, else the CPU.
+    """The PyTorch device with the ``name`` ``cpu``, ``cuda`` or ``cuda:N``; None: a GPU if there is
+    one, else the CPU.
 
     Raises:
         ValueError: there is no such device.

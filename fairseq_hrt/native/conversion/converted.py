@@ -39,9 +39,9 @@ class ConvertedModel:
         architecture: its ``--arch`` in fairseq.
         options: options of ``fairseq-train`` that describe it, by their names without leading
             dashes; True for a switch.
-        parameters: float32 arrays by fairseq's names.
-        steps: for parameters that were stored as 8-bit integers, the value that the integer 1
-            stands for.
+        parameters: {fairseq's name: float32 array}.
+        steps: {name: value that the integer 1 represents}, for parameters that were stored as 8-bit
+            integers.
     """
 
     architecture: str
@@ -57,12 +57,13 @@ class Converted:
     Attributes:
         models: the model, or the models of an ensemble.
         languages: names of the source and target language.
-        source, target: the vocabularies.
+        source, target: the vocabularies of the two languages.
         tokenizer, subwords, codes, target_codes, source_prefix, target_prefix: see
             :class:`~..text.pipeline.TextRecipe`.
-        decoding: decoding options of the bundle.
-        card: further entries of the bundle's card.
-        shortlist: the native engine's shortlist as lines of a ``vmap`` file, or None.
+        decoding: decoding options of the bundle, {name: text}.
+        card: further rows of the table in the bundle's README.md, {name: value}.
+        shortlist: the candidate target words of each source word, to which the native engine
+            limits its search, as lines of a ``vmap`` file; None: no shortlist.
         examples: raw source sentences to try the bundle with.
     """
 
@@ -87,13 +88,16 @@ class Wishes:
     """The user's options for importing a model.
 
     Attributes:
-        source_language, target_language: names of the languages; required for multilingual models.
+        source_language, target_language: names of the languages, required for multilingual models;
+            None: as the model's files name them.
         tokenizer, subwords, codes: text preparation, if the model's files do not specify it; see
             :class:`~..text.pipeline.TextRecipe`.
-        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: no such model.
-        lines: raw source lines that both engines translate, to compare them.
-        checkpoint: also write a checkpoint of fairseq, which needs PyTorch; False: write only the
-            native engine's model.
+        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: no such model,
+            but ``int8`` if ``checkpoint`` is False.
+        lines: raw source lines to compare the translations of both engines; None: the importer
+            chooses sentences.
+        checkpoint: True: also write a checkpoint of fairseq, which needs PyTorch; False: write only
+            the native engine's model.
         examples: raw source sentences to try the bundle with.
     """
 
@@ -121,7 +125,8 @@ def write_bundle(
     Args:
         converted: the converted model.
         folder: the bundle's folder, which must not exist.
-        runtime, lines, checkpoint: see :class:`Wishes`.
+        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: no such model.
+        lines, checkpoint: see :class:`Wishes`.
 
     Raises:
         ValueError: the folder exists, or the bundle cannot represent the model.
@@ -190,9 +195,9 @@ def _add_native_model(
     place: Path,
     lines: Optional[Sequence[str]],
 ) -> None:
-    """Adds the native engine's model and shortlist to a bundle that is being made. If the bundle
-    has a checkpoint, the model is compared with PyTorch's first. ``place`` is a folder with the
-    dictionaries."""
+    """Adds the native engine's model, with ``weights`` of type ``int8`` or ``float32``, and its
+    shortlist to the new bundle ``made``. If the bundle has a checkpoint, the engines' translations
+    of ``lines`` are compared. ``place`` is the folder with the dictionaries."""
     shortlist = None
     if converted.shortlist is not None:
         shortlist = place / "shortlist.vmap"

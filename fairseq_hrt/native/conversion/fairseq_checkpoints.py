@@ -22,8 +22,8 @@ def is_fairseq(folder: Path) -> bool:
 
 
 def _checkpoints(folder: Path) -> List[Path]:
-    """The checkpoints of a folder: ``model1.pt``, ``model2.pt``, … of an ensemble if there are any,
-    else all."""
+    """The checkpoints of a folder: ``model1.pt``, ``model2.pt``, … of an ensemble, or if there are
+    none ``model.pt`` and ``checkpoint*.pt``."""
     found = [path for path in folder.iterdir() if _MODEL.fullmatch(path.name) and path.is_file()]
     numbered = [path for path in found if re.fullmatch(r"model\d+\.pt", path.name)]
     numbered.sort(key=lambda path: int(path.stem[len("model") :]))
@@ -37,10 +37,11 @@ def read_fairseq(
 
     Args:
         source: the folder, or one of its checkpoints.
-        folder: the bundle's folder.
+        folder: the bundle's folder, which must not exist.
         wishes: the user's options; by default the tokeniser is guessed from the dictionaries, and
             codes are looked for in the source folder.
-        languages: source and target language; None: the checkpoint names them.
+        languages: source and target language; None: the one that the checkpoint or the
+            dictionaries' file names give.
 
     Raises:
         ValueError: a file is missing or damaged; the message names it.
@@ -60,8 +61,8 @@ def read_fairseq(
             subwords = scheme if codes is not None else subwords
     if codes is None and subwords != "none":
         raise ValueError(
-            f"{data} holds no subword codes ({', '.join((*_CODES, *_SENTENCEPIECE))}): give them by"
-            " --codes, or --subwords none"
+            f"{data} holds no subword codes ({', '.join((*_CODES, *_SENTENCEPIECE))}): give their"
+            " file by --codes, or --subwords none if the model has whole words"
         )
 
     def complete(bundle: Bundle) -> None:

@@ -79,14 +79,16 @@ _HARMLESS = frozenset(
 
 
 def read_weights(folder: Path) -> Tensors:
-    """Reads the weights in a folder of Hugging Face, as float32.
+    """Reads the weights of the Hugging Face model in ``folder``, as float32.
 
     Raises:
         ValueError: there are no weights, or a file is damaged.
     """
     path = next((folder / name for name in _WEIGHTS if (folder / name).is_file()), None)
     if path is None:
-        raise ValueError(f"{folder} has no weights: one of {', '.join(_WEIGHTS)} must be there")
+        raise ValueError(
+            f"{folder} has no weights: put one of these files there: {', '.join(_WEIGHTS)}"
+        )
     files = [path]
     if path.suffix == ".json":
         table = read_json(path).get("weight_map")
@@ -97,7 +99,8 @@ def read_weights(folder: Path) -> Tensors:
         )
         if not names or len(names) > 1000:
             raise ValueError(
-                f"{path} has weight_map: {shown(table)}; it must give each tensor its file"
+                f"{path} has weight_map: {shown(table)}; it must be an object that gives the name"
+                " of each tensor's file, of at most 1000 files"
             )
         files = [beside(folder, name, path) for name in sorted(names)]
     held: Dict[str, np.ndarray] = {}
@@ -107,15 +110,22 @@ def read_weights(folder: Path) -> Tensors:
             _safetensors(file) if file.suffix == ".safetensors" else _pickled(file)
         ):
             if name in held:
-                raise ValueError(f"{file} has {shown(name)}, which another file has, too")
+                raise ValueError(
+                    f"{file} has {shown(name)}, which another file has, too: keep this tensor in"
+                    " one of them"
+                )
             if not np.isfinite(value).all():
-                raise ValueError(f"{file}: {shown(name)} holds numbers that are not finite")
+                raise ValueError(
+                    f"{file}: {shown(name)} holds numbers that are not finite (NaN or infinity):"
+                    " the file is damaged, or its training diverged"
+                )
             held[name] = value
             left -= size
             if left < 0:
                 raise ValueError(
-                    f"{path} describes more than {MOST_SHARED} times the numbers that its files"
-                    " hold: too many tensors share memory"
+                    f"{path}: its tensors have more than {MOST_SHARED} times the numbers that are"
+                    " stored, since too many of them share memory: save the model again as"
+                    " model.safetensors (save_pretrained)"
                 )
     return Tensors(held, path)
 
@@ -125,8 +135,8 @@ _Stored = Tuple[str, np.ndarray, int]
 
 
 def _safetensors(path: Path) -> Iterator[_Stored]:
-    """Yields the tensors of a safetensors file, as :data:`_Stored`; bfloat16, which NumPy lacks, is
-    read as the upper half of float32."""
+    """Yields (name, float32 array, its bytes in the file) for each tensor of a safetensors file;
+    bfloat16, which NumPy lacks, is read as the upper half of float32."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -146,7 +156,8 @@ def _safetensors(path: Path) -> Iterator[_Stored]:
     for name, entry in described.items():
         if entry["dtype"] not in _FLOATS:
             raise ValueError(
-                f"{path}: {shown(name)} has the type {entry['dtype']}, which is not floating-point"
+                f"{path}: {shown(name)} has the type {entry['dtype']}, which is not floating-point:"
+                " save the model with floating-point weights only"
             )
         start, end = entry["data_offsets"]
         stored = content[start:end].view(_FLOATS[entry["dtype"]]).reshape(entry["shape"])
@@ -156,13 +167,13 @@ def _safetensors(path: Path) -> Iterator[_Stored]:
 
 
 def _pickled(path: Path) -> Iterator[_Stored]:
-    """Yields the tensors of a PyTorch file, as :data:`_Stored`."""
+    """Yields (name, float32 array, its bytes in the file) for each tensor of a PyTorch file."""
     try:
         import torch
     except ImportError:
         raise ValueError(
-            f"{path} is read by PyTorch, model.safetensors is not: give that, or import the model"
-            f" with {WHOLE}"
+            f"{path} is read by PyTorch, which is not installed: save the weights beside it as"
+            f" model.safetensors, or import the model with {WHOLE}"
         ) from None
     state = plugin().load_tensors(path)
     if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
@@ -178,21 +189,22 @@ def _pickled(path: Path) -> Iterator[_Stored]:
             )
         if not value.dtype.is_floating_point or value.is_quantized:
             raise ValueError(
-                f"{path}: {shown(name)} has the type {value.dtype}, which is not floating-point"
+                f"{path}: {shown(name)} has the type {value.dtype}, which is not floating-point:"
+                " save the model with floating-point weights only"
             )
         size = value.numel() * value.element_size()
         # An expanded view repeats the same bytes: a small file could claim a huge tensor.
         if size > value.untyped_storage().nbytes():
             raise ValueError(
                 f"{path}: {shown(name)} has the shape {shown(tuple(value.shape))}, but the file"
-                " holds fewer numbers"
+                " holds fewer numbers: save it again after tensor.contiguous()"
             )
         yield name, np.asarray(value.detach().float().numpy()), size
 
 
 def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
     """Reads the decoding options that a model's files set: those in ``generation_config.json``, or
-    without that file those in ``config.json``.
+    without that file those in ``config.json``. Options that are null are left out.
 
     Args:
         folder: the model's folder.
@@ -208,7 +220,7 @@ def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
         if unknown:
             raise ValueError(
                 f"{path} has {shown(unknown[0])}: {shown(held[unknown[0]])}, an unknown option:"
-                " remove it there if it does not change translations"
+                " remove it from that file if it does not change translations"
             )
     else:
         path, known = folder / CONFIG, _READ | _NEUTRAL.keys()
@@ -219,7 +231,7 @@ def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
         if name in held and held[name] not in neutral:
             raise ValueError(
                 f"{path} has {name}: {shown(held[name])}, which this package does not support:"
-                " remove it there"
+                " remove it from that file"
             )
     return Settings(held, path)
 
@@ -236,10 +248,12 @@ def decoding_options(
 
     Args:
         generation: the result of :func:`read_generation`.
-        positions: number of the model's positions.
+        positions: the most tokens for which the model has position vectors.
         end: row of ``</s>`` in the model's embedding.
-        first: row of the language token that begins translations; None: none does.
-        never: rows of words that are never written here, so that the files may forbid them.
+        first: row of the language token that begins translations; None: they begin with no such
+            token.
+        never: rows of words that this package never writes; ``bad_words_ids`` may forbid only
+            these.
 
     Raises:
         ValueError: a value is invalid, or cannot be represented.
@@ -253,16 +267,16 @@ def decoding_options(
         if value is not None and value not in wanted:
             raise ValueError(
                 f"{generation.subject} has {name}: {shown(value)}, but expected is"
-                f" {'none' if wanted[0] is None else wanted[0]}: remove it there, or give the"
-                " language that it stands for"
+                f" {'none' if wanted[0] is None else wanted[0]}: remove it from that file,"
+                " or, if this is the number of a language token, give that --target-language"
             )
     forbidden = generation.values.get("bad_words_ids", [])
     if not isinstance(forbidden, list) or not all(
         isinstance(words, list) and len(words) == 1 and words[0] in never for words in forbidden
     ):
         raise ValueError(
-            f"{generation.subject} has bad_words_ids: {shown(forbidden)}: words cannot be forbidden"
-            " here; remove it there"
+            f"{generation.subject} has bad_words_ids: {shown(forbidden)}, but this package cannot"
+            " forbid words: remove it from that file"
         )
     # Counted with the start token, which translations do not contain.
     longest = generation.number("max_length", positions, most=1 << 30)
@@ -297,11 +311,11 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
 
     Args:
         folder: the model's folder.
-        following: the first row behind the SentencePiece pieces. If no file has the tokens' rows,
-            they begin there, in the order in which the tokens are listed.
+        following: the first row after those of the SentencePiece pieces. If no file gives the rows
+            of language tokens, these get the rows from there on, in the order of their list.
 
     Raises:
-        ValueError: a file has an invalid row.
+        ValueError: the row of a token is not an integer from 0.
     """
     settings = tokenizer_settings(folder)
     numbered: Dict[Any, Any] = {}
@@ -341,7 +355,7 @@ def _is_language(token: Any) -> bool:
 
 def target_tokens(words: Iterable[str]) -> Dict[str, int]:
     """The tokens among ``words`` that tell OPUS-MT's multilingual models the target language, such
-    as ``>>fra<<``: {token: 0}, since their rows do not matter."""
+    as ``>>fra<<``: {token: 0}, for :func:`chosen_token`, which does not use their rows."""
     return {word: 0 for word in words if word.startswith(">>") and word.endswith("<<")}
 
 
@@ -354,10 +368,11 @@ def chosen_token(
     Args:
         tokens: the model's language tokens, {token: row}.
         language: the name that the user gives, or None.
-        option, subject: the option by which it is given, and the file or folder, for the message.
+        option: the option by which the user gives the language, for the message.
+        subject: the model's file or folder, for the message.
 
     Returns:
-        (token, language).
+        (token, ``language``).
 
     Raises:
         ValueError: ``language`` is None, or the model has no token for it.

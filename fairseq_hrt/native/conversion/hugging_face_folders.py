@@ -39,7 +39,8 @@ def read_hugging_face(folder: Path, languages: Languages) -> Converted:
 
     Args:
         folder: the model's folder.
-        languages: names of source and target language, or None; required for multilingual models.
+        languages: names of source and target language, required for multilingual models; None: as
+            ``tokenizer_config.json`` names it.
 
     Raises:
         ValueError: a file is missing or damaged, or the model cannot be represented; the message
@@ -80,7 +81,7 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
         )
     if None in names:
         raise ValueError(
-            f"{tokenizer.subject} does not tell the languages: give --source-language and"
+            f"{tokenizer.subject} does not name the languages: give --source-language and"
             " --target-language"
         )
     for side in ("source.spm", "target.spm"):
@@ -118,14 +119,14 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
     if tokenizer.values.get("tokenizer_class") in ("MBartTokenizer", "MBartTokenizerFast"):
         raise ValueError(
             f"{tokenizer.subject} has tokenizer_class:"
-            f" {shown(tokenizer.values['tokenizer_class'])}, whose sources end with their language,"
-            " which cannot be represented here; MBart-50 can (MBart50Tokenizer)"
+            f" {shown(tokenizer.values['tokenizer_class'])}, whose sources end with their language"
+            " token: such models cannot be imported, models of MBart-50 (MBart50Tokenizer) can"
         )
     if tokenizer.switch("legacy_behaviour"):
         raise ValueError(
             f"{tokenizer.subject} has legacy_behaviour: True, with which sources end with their"
-            " language; that cannot be represented here: remove it there if the model was not"
-            " trained that way"
+            " language token: such models cannot be imported; remove the option from that file if"
+            " the model was not trained that way"
         )
     size = config.number("vocab_size", most=1 << 24)
     weights = read_weights(folder)
@@ -141,8 +142,9 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
     for token, row in tokens.items():
         if row >= size or rows[row] not in (None, token):
             raise ValueError(
-                f"{folder}: the language token {shown(token)} has the number {row}, which is beyond"
-                f" the model's {size} words or another word's"
+                f"{folder}: the language token {shown(token)} has the number {row}, which belongs"
+                f" to another word, or to none of the model's {size}: put files of the same model"
+                " there"
             )
         rows[row] = token
     if not tokens:
@@ -178,19 +180,24 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
 
 
 def _by_pieces(found: List[str], size: int, path: Path) -> Tuple[List[Optional[str]], int]:
-    """Numbers SentencePiece's pieces as fairseq does, for MBart-50 and NLLB.
+    """Assigns SentencePiece's pieces to rows of the embedding as fairseq does for MBart-50 and
+    NLLB.
 
     Args:
-        found: the pieces, in their order.
-        size: number of the model's rows.
-        path: the file, for messages.
+        found: the pieces, in the order of their ids.
+        size: number of rows of the embedding.
+        path: the SentencePiece model, for messages.
 
     Returns:
-        The word of each row, None where there is none, and the first row behind the pieces.
+        (the word of each row, None for rows without a word; the first row after the pieces).
+
+    Raises:
+        ValueError: the pieces do not begin as expected, or are more than ``size``.
     """
     if found[:3] != ["<unk>", "<s>", "</s>"]:
         raise ValueError(
-            f"{path} begins with the pieces {shown(found[:3])}; <unk>, <s>, </s> are expected"
+            f"{path} begins with the pieces {shown(found[:3])} instead of <unk>, <s>, </s>: it does"
+            " not belong to a model of MBart-50 or NLLB"
         )
     rows: List[Optional[str]] = ["<s>", "<pad>", "</s>", "<unk>", *found[3:]]
     if len(rows) > size:

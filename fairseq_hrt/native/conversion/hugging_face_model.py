@@ -22,7 +22,7 @@ _EOS = 2
 
 def frequencies(width: int) -> np.ndarray:
     """The frequencies 10000^(-2 i / width) of sinusoidal positions as in Hugging Face's Marian,
-    ``[width / 2]``. Those of Marian itself and of fairseq differ, see
+    ``[width / 2]``. Marian itself and fairseq use other frequencies, see
     :func:`..runtime.sinusoids.fairseq_frequencies`."""
     return 1 / np.power(10000.0, 2 * np.arange(width // 2) / width)
 
@@ -36,8 +36,8 @@ def require_rows(tensors: Tensors, config: Settings, sizes: Tuple[int, int]) -> 
 
 
 def _embedding(tensors: Tensors, side: str) -> str:
-    """The name that the embedding of the encoder or decoder (``side``) has in the file; a shared
-    embedding may stand there by only one of its names."""
+    """The name under which the file holds the embedding of the encoder or decoder (``side``): its
+    own name, or for a shared embedding the first of its other names that the file has."""
     names = (f"model.{side}.embed_tokens.weight", "model.shared.weight", "lm_head.weight")
     return next((name for name in names if name in tensors), names[0])
 
@@ -46,7 +46,7 @@ class HuggingFaceModel:
     """A model of Hugging Face, to be converted by :meth:`marian` or :meth:`multilingual`.
 
     Args:
-        tensors: its weights.
+        tensors: the model's weights.
         config: the contents of ``config.json``.
         source, target: vocabularies with as many words as the embeddings have rows.
     """
@@ -87,14 +87,14 @@ class HuggingFaceModel:
             )
 
     def marian(self, start: int) -> ConvertedModel:
-        """Converts the model to ``marian_transformer`` with positions as a table, since Hugging
-        Face's sinusoids are neither Marian's nor fairseq's.
+        """Converts a Marian model to the architecture ``marian_transformer``. Its position vectors
+        become a table, since Hugging Face's sinusoids are neither Marian's nor fairseq's.
 
         Args:
-            start: row of the word that is the decoder's first input.
+            start: the row of the target embedding that is the decoder's first input.
 
         Raises:
-            ValueError: the model cannot be represented.
+            ValueError: the model has an option or tensor that ``marian_transformer`` lacks.
         """
         config = self.config
         config.require("activation_function", ("swish", "silu", "relu", "gelu"), "")
@@ -112,7 +112,8 @@ class HuggingFaceModel:
         matrix = self.tensors.held[_embedding(self.tensors, "decoder")]
         if start >= len(matrix):
             raise ValueError(
-                f"{config.subject} has decoder_start_token_id: {start}, but {len(matrix)} words"
+                f"{config.subject} has decoder_start_token_id: {start}, but the embedding has only"
+                f" {len(matrix)} rows: give the number of one of them, from 0"
             )
         # Marian's decoders start from zeros. Fine-tuning in transformers moves that row, which the
         # output layer shares. Here decoders start with </s>, whose row they read nowhere else: it
@@ -146,14 +147,14 @@ class HuggingFaceModel:
         return ConvertedModel("marian_transformer", self.options, self.made)
 
     def multilingual(self, learned: bool) -> ConvertedModel:
-        """Converts the model to fairseq's ``transformer`` with pre-norm.
+        """Converts an MBart or M2M-100 model to fairseq's ``transformer`` with pre-norm.
 
         Args:
             learned: True if positions are learned and embeddings normalised, as in MBart; False if
                 positions are sinusoidal, as in M2M-100.
 
         Raises:
-            ValueError: the model cannot be represented.
+            ValueError: the model has an option or tensor that ``transformer`` lacks.
         """
         config, width = self.config, self.width
         config.require("activation_function", ("relu", "gelu"), "")
@@ -177,15 +178,16 @@ class HuggingFaceModel:
             bias = self.tensors.take("final_logits_bias", 1, self.words["decoder"].size)
             if np.any(bias):
                 raise ValueError(
-                    f"{self.tensors.subject} has a final_logits_bias that is not zero, which cannot"
-                    " be represented here"
+                    f"{self.tensors.subject} has a final_logits_bias that is not zero: models with"
+                    " such a bias cannot be imported"
                 )
         self.tensors.require_all_used()
         return ConvertedModel("transformer", self.options, self.made)
 
     def _require_sinusoids(self, name: str) -> None:
-        """Raises ValueError if the file has a tensor ``name`` of position vectors that differ from
-        fairseq's sinusoids: transformers ignores them, and trained ones cannot be represented."""
+        """Raises ValueError if the file has a tensor ``name`` whose position vectors differ from
+        fairseq's sinusoids. The library transformers ignores this tensor and computes sinusoids,
+        but the model may have been trained with the tensor, which is not supported."""
         if name not in self.tensors:
             return
         rows, _ = self.tensors.shape(name)
@@ -195,8 +197,8 @@ class HuggingFaceModel:
         if not np.allclose(stored[2:], expected, atol=0.01):
             raise ValueError(
                 f"{self.tensors.subject}: {shown(name)} holds other position vectors than the"
-                " sinusoids of such models, which cannot be represented here; remove it there if"
-                " the model was trained with these"
+                " sinusoids of such models, which cannot be imported; remove this tensor from the"
+                " file if the model was trained with sinusoids"
             )
 
     def _embeddings(self) -> None:
@@ -220,7 +222,8 @@ class HuggingFaceModel:
         ):
             raise ValueError(
                 f"{tensors.subject}: 'lm_head.weight' differs from the decoder's embedding,"
-                " although tie_word_embeddings is true"
+                f" although {config.subject} has tie_word_embeddings: true; set it to false if the"
+                " model was trained with both matrices"
             )
         self.made["decoder.output_projection.weight"] = output
         same = (
@@ -246,7 +249,8 @@ class HuggingFaceModel:
                 self._copy(f"{layer}.final_layer_norm", width)
 
     def _copy(self, name: str, *shape: int) -> None:
-        """Copies the weight, of the given ``shape``, and the bias of the module ``name``."""
+        """Copies weight and bias of the module ``name`` from the file to the converted model, where
+        they have the same names. The weight has the shape ``shape``, the bias its first size."""
         sizes: Dict[str, Tuple[int, ...]] = {"weight": shape, "bias": shape[:1]}
         for part, size in sizes.items():
             self.made[f"{name}.{part}"] = self.tensors.take(f"model.{name}.{part}", *size)

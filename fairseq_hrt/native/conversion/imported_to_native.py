@@ -83,8 +83,8 @@ def _header(
 
 
 def _positions(options: Options, parameters: Parameters, side: str) -> np.ndarray:
-    """The position vectors of the encoder or decoder (``side``), ``[positions, D]``, as many as
-    fairseq's module has."""
+    """The position vectors of the encoder or decoder (``side``), ``[positions, D]``; there are as
+    many as in fairseq's module."""
     count = options[f"max_{'source' if side == 'encoder' else 'target'}_positions"]
     if options.get(f"{side}_learned_pos", False):
         return parameters[f"{side}.embed_positions.weight"][_OFFSET:]

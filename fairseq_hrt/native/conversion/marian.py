@@ -28,7 +28,7 @@ _SHORT_NAME = re.compile(r"([a-z]{2,3}(?:_[A-Za-z]{2,4})?)-([a-z]{2,3}(?:_[A-Za-
 
 
 def is_marian(folder: Path) -> bool:
-    """Whether a folder holds a model of Marian."""
+    """Whether a folder holds a file with the name of a Marian model, ``.npz`` or ``.bin``."""
     return bool(_models_in(folder))
 
 
@@ -58,7 +58,7 @@ def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) ->
         if vocabularies is not None and own != vocabularies:
             raise ValueError(
                 f"{path} does not have as many words as {named.models[0]}: models of an ensemble"
-                " must agree"
+                " need the same vocabularies; give the path of one model"
             )
         vocabularies = own
         read.append(convert_model(tensors, config, *own))
@@ -113,12 +113,14 @@ def _models_in(folder: Path) -> List[Path]:
 
 
 class _Named:
-    """The files of a folder that belong to one model or ensemble.
+    """Finds the files in ``folder`` that belong to one model or ensemble. ``source`` is the path
+    that the user gave: the folder, or a model in it.
 
     Attributes:
-        models: the model, or the models of an ensemble.
-        vocabularies: the vocabularies of source and target, perhaps the same file.
-        shortlist: a binary shortlist, a lexical table, or None.
+        settings: the options of the decoder's configuration file; empty if there is none.
+        models: the path of the model, or the paths of the models of an ensemble.
+        vocabularies: the paths of the source and the target vocabulary, perhaps the same.
+        shortlist: the path of a binary shortlist or lexical table, or None.
     """
 
     def __init__(self, folder: Path, source: Path) -> None:
@@ -131,34 +133,37 @@ class _Named:
         if len(found) > 1:
             raise ValueError(
                 f"{folder} has {len(found)} configurations"
-                f" ({', '.join(path.name for path in found)[:200]}): give a folder with one"
+                f" ({', '.join(path.name for path in found)[:200]}): leave only one of these there"
             )
         if found:
             values = parse_yaml(read_text(found[0]), found[0])
             if not isinstance(values, dict):
                 raise ValueError(
-                    f"{found[0]} is not a configuration of Marian: it is {shown(values)}"
+                    f"{found[0]} is not a configuration of Marian, a table of options and values:"
+                    f" it holds {shown(values)}"
                 )
             self.settings = Settings(values, found[0])
         self.folder = folder
         self.models = [source] if source.is_file() else self._files("models") or self._only_model()
         if len(set(self.models)) < len(self.models):
             raise ValueError(
-                f"{self.settings.subject} names a model twice: an ensemble has different ones"
+                f"{self.settings.subject} names a model twice: list each model of the ensemble once"
+                " under models"
             )
         self.vocabularies = self._files("vocabs") or self._vocabularies()
         if len(self.vocabularies) == 1:
             self.vocabularies *= 2
         if len(self.vocabularies) != 2:
             raise ValueError(
-                f"{self.settings.subject} names {len(self.vocabularies)} vocabularies: name one for"
-                " both languages, or two"
+                f"{self.settings.subject} names {len(self.vocabularies)} vocabularies: list one for"
+                " both languages, or two, under vocabs"
             )
         self.shortlist = self._shortlist()
 
     def _files(self, name: str) -> List[Path]:
-        """The files that the configuration lists under ``name``. Only the last part of each path
-        counts, since folders differ from those where the configuration was written."""
+        """The paths of the files that the configuration lists under ``name``; empty if it lists
+        none. Folders in its list are ignored, since they are those of the machine where it was
+        written: the files must be in the model's folder."""
         names = self.settings.values.get(name, [])
         names = [names] if isinstance(names, str) and names else names
         if (
@@ -167,7 +172,8 @@ class _Named:
             or not all(isinstance(one, str) for one in names)
         ):
             raise ValueError(
-                f"{self.settings.subject} has {name}: {shown(names)}; it must be a list of files"
+                f"{self.settings.subject} has {name}: {shown(names)}; it must be a list of files,"
+                " at most 64"
             )
         return [self._file(one) for one in names]
 
@@ -217,11 +223,15 @@ class _Named:
         found = sorted(path for path in self.folder.glob("lex*.bin") if path.is_file())
         found = found or sorted(path for path in self.folder.glob("lex*.s2t*") if path.is_file())
         if len(found) > 1:
-            raise ValueError(f"{self.folder} has {len(found)} shortlists: leave one there")
+            raise ValueError(
+                f"{self.folder} has {len(found)} shortlists"
+                f" ({', '.join(path.name for path in found)[:200]}): leave only one of them there"
+            )
         return found[0] if found else None
 
     def candidates(self, source: Vocabulary, target: Vocabulary) -> Optional[List[str]]:
-        """Reads the shortlist and returns it as lines of a ``vmap`` file; None if there is none.
+        """Reads the shortlist and returns it as lines of a ``vmap`` file, see
+        :func:`.marian_shortlist.read_binary`; None if there is no shortlist.
 
         Raises:
             ValueError: the shortlist is damaged or belongs to another model.
@@ -269,27 +279,30 @@ class _Named:
 
 
 def _description(path: Path, text: str) -> Dict[str, Any]:
-    """Parses a model's description: ``text``, which the model file holds, or if that is empty the
-    ``.yml`` file beside the model file."""
+    """Parses a model's description, its options: ``text``, which comes from the model file
+    ``path``, or if that is empty the ``.yml`` file beside ``path``."""
     place = path
     if not text:
         beside_it = (path.with_name(path.name + ".yml"), path.with_suffix(".yml"))
         place = next((one for one in beside_it if one.is_file()), path)
         if place == path:
             raise ValueError(
-                f"{path} does not hold its own description (special:model.yml): put it beside as"
-                f" {path.name}.yml"
+                f"{path} does not hold the model's description (special:model.yml): put that beside"
+                f" it as {path.name}.yml"
             )
         text = read_text(place)
     values = parse_yaml(text, place)
     if not isinstance(values, dict):
-        raise ValueError(f"{place} does not describe a model: it is {shown(values)}")
+        raise ValueError(
+            f"{place} does not describe a model by a table of options and values: it holds"
+            f" {shown(values)}"
+        )
     return values
 
 
 def _languages(folder: Path, given: Tuple[Optional[str], Optional[str]]) -> Tuple[str, str]:
-    """The names of source and target language: as given, else from ``model_info.json``, which
-    translateLocally's models have.
+    """The names of source and target language: those in ``given``, or where that is None those in
+    ``model_info.json``, which translateLocally's models have.
 
     File names are not used: ``model.base.npz`` and ``model.best.npz`` name no languages.
 
@@ -308,8 +321,9 @@ def _languages(folder: Path, given: Tuple[Optional[str], Optional[str]]) -> Tupl
 
 
 def _told(info: Settings) -> Tuple[Optional[str], Optional[str]]:
-    """The source and target language that a ``model_info.json`` names: ``srcTags`` (if it has one
-    language) and ``trgTag``, in older files the beginning of ``shortName`` (en-pt-tiny)."""
+    """The source and target language that a ``model_info.json`` (``info``) names, or None: from
+    ``srcTags``, if that has a single language, and ``trgTag``; in older files from the beginning of
+    ``shortName`` (en-pt-tiny)."""
     tags = info.values.get("srcTags")
     source = next(iter(tags)) if isinstance(tags, dict) and len(tags) == 1 else None
     target = info.text("trgTag") or None

@@ -26,8 +26,8 @@ _ATTENTION = (
 
 
 def rows_of(tensors: Tensors, config: Settings) -> Tuple[int, int]:
-    """The numbers of source and target words, which are the rows of the embeddings; ValueError if
-    these are missing."""
+    """The numbers of (source, target) words, which are the numbers of rows of the embeddings;
+    ValueError if an embedding is missing."""
     shared = _shares_embeddings(config)
     return tuple(
         tensors.shape("Wemb" if shared else f"{side}_Wemb")[0] for side in ("encoder", "decoder")
@@ -41,7 +41,7 @@ def _shares_embeddings(config: Settings) -> bool:
 def convert_model(
     tensors: Tensors, config: Settings, source: Vocabulary, target: Vocabulary
 ) -> ConvertedModel:
-    """Converts one model.
+    """Converts a Transformer of Marian to the architecture ``marian_transformer``.
 
     Args:
         tensors: the tensors of :func:`.marian_tensors.read_tensors`.
@@ -177,8 +177,9 @@ class _Conversion:
         self._norm(f"{own}_layer_norm", f"{theirs}_Wo", "_pre" if self.before else "")
 
     def _take(self, own: str, name: str, *shape: int) -> np.ndarray:
-        """Returns Marian's matrix ``name``, for fairseq's module ``own``. If the matrix was stored
-        as integers, its step is noted for that module."""
+        """Returns Marian's matrix ``name``, which must have the given ``shape``, for fairseq's
+        module ``own``. If it was stored as integers, its step (the value of the integer 1) is noted
+        in :attr:`steps`."""
         if name in self.tensors.steps:
             self.steps[f"{own}.weight"] = self.tensors.steps[name]
         return self.tensors.take(name, *shape)
@@ -211,15 +212,15 @@ def _require_known(config: Settings) -> None:
     for name in ("transformer-tied-layers", "input-types"):
         if config.values.get(name) not in (None, [], ""):
             raise ValueError(
-                f"{config.subject} has {name}: {shown(config.values[name])}, which cannot be"
-                " represented here"
+                f"{config.subject} has {name}: {shown(config.values[name])}: models with this"
+                " option cannot be imported"
             )
 
 
 def _normalisations(config: Settings) -> Tuple[bool, bool]:
-    """Whether (layers are pre-norm, embeddings are normalised), from Marian's options such as
-    ``transformer-postprocess``: n is normalisation, a is adding the residual, d is dropout, which
-    is ignored."""
+    """Returns (whether layers are pre-norm, whether embeddings are normalised), according to
+    Marian's options such as ``transformer-postprocess``. Each of their letters is an operation: n
+    normalises, a adds the residual, d is dropout, which is ignored."""
     letters = [
         config.text(f"transformer-{name}", default).replace("d", "")
         for name, default in (
@@ -232,8 +233,9 @@ def _normalisations(config: Settings) -> Tuple[bool, bool]:
     before, after, top, embedding = letters
     if (before, after, top) not in (("", "an", ""), ("n", "a", "n")) or embedding not in ("", "n"):
         raise ValueError(
-            f"{config.subject} has the operations preprocess {shown(before)}, postprocess"
-            f" {shown(after)}, postprocess-top {shown(top)} and postprocess-emb {shown(embedding)},"
-            " which cannot be represented here; '', 'an', '' and 'n', 'a', 'n' can"
+            f"{config.subject} has transformer-preprocess {shown(before)}, -postprocess"
+            f" {shown(after)}, -postprocess-top {shown(top)} and -postprocess-emb"
+            f" {shown(embedding)}: such models cannot be imported; the first three must be '',"
+            " 'an', '' or 'n', 'a', 'n', the last '' or 'n' (d, dropout, is ignored)"
         )
     return before == "n", embedding == "n"

@@ -5,7 +5,8 @@ A binary shortlist (src/data/shortlist.h) begins with six uint64: a magic number
 number of frequent words that are always candidates, the number of candidates per source word, and
 the total numbers of offsets and candidates. Then follow the offsets (uint64, one per source word
 and the end) and the candidates (uint32). A lexical table has lines ``TARGET SOURCE PROBABILITY``.
-With a common vocabulary each source word is a candidate, too.
+If source and target share a vocabulary, each source word is also a candidate for its own
+translation.
 """
 
 import gzip
@@ -34,8 +35,9 @@ def is_binary(path: Path) -> bool:
 
 
 def read_binary(path: Path, source: Vocabulary, target: Vocabulary) -> List[str]:
-    """Reads a binary shortlist as lines of a ``vmap`` file: a source word, a tab, its candidates.
-    The first line, without a source word, has the candidates of every sentence.
+    """Reads a binary shortlist as lines of a ``vmap`` file: a source word, a tab, and its candidate
+    target words, separated by spaces. The first line, without a source word, has the candidates of
+    every sentence.
 
     Raises:
         ValueError: the file is damaged, or belongs to other vocabularies.
@@ -43,15 +45,16 @@ def read_binary(path: Path, source: Vocabulary, target: Vocabulary) -> List[str]
     content = read_bytes(path, LARGEST)
     if len(content) < _HEAD:
         raise ValueError(
-            f"{path} is cut short: a binary shortlist of Marian has {_HEAD} bytes and more"
+            f"{path} has {len(content)} bytes and is cut short: a binary shortlist of Marian has at"
+            f" least {_HEAD}; download or copy it again"
         )
     mark, _, frequent, _, offsets, candidates = np.frombuffer(content, "<u8", 6).tolist()
     if mark != MARK:
         raise ValueError(f"{path} is not a binary shortlist of Marian")
     if _HEAD + 8 * offsets + 4 * candidates != len(content):
         raise ValueError(
-            f"{path} is damaged: it announces {offsets} offsets and {candidates} candidates, but"
-            f" has {len(content)} bytes"
+            f"{path} is damaged: it announces {offsets} offsets and {candidates} candidates, which"
+            f" do not take its {len(content)} bytes; download or copy it again"
         )
     if offsets != source.size + 1:
         raise ValueError(
@@ -62,12 +65,13 @@ def read_binary(path: Path, source: Vocabulary, target: Vocabulary) -> List[str]
     flat = np.frombuffer(content, "<u4", candidates, _HEAD + 8 * offsets)
     if int(ends[-1]) != candidates or int(ends[0]) != 0 or (ends[1:] < ends[:-1]).any():
         raise ValueError(
-            f"{path} is damaged: its offsets do not divide its {candidates} candidates"
+            f"{path} is damaged: its offsets do not divide its {candidates} candidates among the"
+            " source words; download or copy it again"
         )
     if candidates and int(flat.max()) >= target.size:
         raise ValueError(
-            f"{path} names the target word {int(flat.max())}, but the model has {target.size}: it"
-            " belongs to another model"
+            f"{path} has the target word number {int(flat.max())}, but the model has only"
+            f" {target.size} target words: it belongs to another model"
         )
     places = ends.tolist()
     found = {row: flat[places[row] : places[row + 1]].tolist() for row in range(source.size)}
@@ -87,7 +91,7 @@ def read_table(
         least: candidates must be more probable than this.
 
     Raises:
-        ValueError: the file is not a lexical table, or has none of the words.
+        ValueError: the file is not a lexical table, or has no pair of the vocabularies' words.
     """
     rows, candidates = (
         {word: row for row, word in _words(side).items()} for side in (source, target)

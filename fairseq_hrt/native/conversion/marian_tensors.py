@@ -44,9 +44,9 @@ class Stored(NamedTuple):
     """The contents of a model file.
 
     Attributes:
-        arrays: float32 arrays by Marian's names.
-        steps: for arrays that were stored as 8-bit integers, the value that the integer 1 stands
-            for.
+        arrays: {Marian's name: float32 array}.
+        steps: {name: value that the integer 1 represents}, for arrays that were stored as 8-bit
+            integers.
         config: the text of ``special:model.yml``, "" if there is none.
     """
 
@@ -80,7 +80,7 @@ class _Cursor:
         if count > left:
             raise ValueError(
                 f"{self.path} is cut short or damaged: {what} would take {count} bytes, {left} are"
-                " left"
+                " left; download or copy it again"
             )
         start, self.place = self.place, self.place + count
         return memoryview(self.content)[start : self.place]
@@ -98,7 +98,10 @@ def _read_bin(path: Path) -> Stored:
         )
     # A tensor's header takes 32 bytes: refuse counts that do not fit into the file.
     if count > len(file.content) // 32:
-        raise ValueError(f"{path} is cut short or damaged: it announces {count} tensors")
+        raise ValueError(
+            f"{path} is cut short or damaged: it announces {count} tensors, more than fit into"
+            f" {len(file.content)} bytes; download or copy it again"
+        )
     heads = [file.numbers("Q", 4, "the heads") for _ in range(count)]
     names: List[str] = []
     for length, *_ in heads:
@@ -106,7 +109,10 @@ def _read_bin(path: Path) -> Stored:
         try:
             names.append(stored.decode("utf-8"))
         except UnicodeDecodeError:
-            raise ValueError(f"{path} is damaged: a tensor has the name {shown(stored)}") from None
+            raise ValueError(
+                f"{path} is damaged: a tensor has the name {shown(stored)}, which is not UTF-8;"
+                " download or copy it again"
+            ) from None
     shapes = [
         file.numbers("i", dimensions, f"the shape of {shown(name)}")
         for name, (_, _, dimensions, _) in zip(names, heads)
@@ -119,7 +125,10 @@ def _read_bin(path: Path) -> Stored:
     for name, shape, (_, kind, _, size) in zip(names, shapes, heads):
         data = file.take(size, shown(name))
         if name in found or (name == CONFIG and config):
-            raise ValueError(f"{path} is damaged: it has {shown(name)} twice")
+            raise ValueError(
+                f"{path} is damaged: it has the tensor {shown(name)} twice; download or copy it"
+                " again"
+            )
         if name == CONFIG:
             config = decoded(bytes(data).rstrip(b"\0"), path)
         elif not name.endswith(ALPHA):
@@ -132,25 +141,27 @@ def _read_bin(path: Path) -> Stored:
 def _values(
     name: str, shape: Tuple[int, ...], kind: int, data: memoryview, path: Path
 ) -> Tuple[np.ndarray, Optional[float]]:
-    """Decodes the bytes ``data`` of a tensor to float32. Also returns the value that the integer 1
-    stands for, if they are 8-bit integers, else None. ``kind`` is a key of FLOATS or INTEGERS."""
+    """Decodes ``data``, the bytes of the tensor ``name``, whose type ``kind`` must be a key of
+    FLOATS or INTEGERS. Returns (float32 array; the value that the integer 1 represents, or None
+    unless they are 8-bit integers)."""
     held = FLOATS.get(kind) or INTEGERS.get(kind)
     if held is None:
         raise ValueError(
-            f"{path}: {shown(name)} has the type {kind:#x}; only float32, float16 and intgemm8 are"
-            " read, not types for one kind of processor: convert the model with marian-conv to"
-            " intgemm8, or give the float32 model"
+            f"{path}: {shown(name)} has the type {kind:#x}; only float32, float16 and intgemm8 can"
+            " be read, not their variants for one kind of processor: convert the model to intgemm8"
+            " with marian-conv, or give the float32 model"
         )
     if len(shape) > MOST_DIMENSIONS:
         raise ValueError(
-            f"{path}: {shown(name)} has {len(shape)} dimensions; at most {MOST_DIMENSIONS} are read"
+            f"{path}: {shown(name)} has {len(shape)} dimensions, a Transformer's tensors have at"
+            f" most {MOST_DIMENSIONS}: the file is damaged, or holds another model"
         )
     number = math.prod(shape)
     needed = number * held.itemsize + (4 if kind in INTEGERS else 0)
     if min(shape, default=0) < 1 or needed > len(data):
         raise ValueError(
-            f"{path}: {shown(name)} has the shape {shown(shape)}, but {len(data)} bytes; it would"
-            f" take {needed}"
+            f"{path} is damaged: {shown(name)} has the shape {shown(shape)}, which takes {needed}"
+            f" bytes, and {len(data)} bytes; download or copy it again"
         )
     values = np.frombuffer(data, held, number)
     if kind in FLOATS:
@@ -158,7 +169,8 @@ def _values(
     (multiplier,) = struct.unpack_from("<f", data, number * held.itemsize)
     if not math.isfinite(multiplier) or multiplier <= 0:
         raise ValueError(
-            f"{path}: {shown(name)} has the multiplier {multiplier}; it must be a positive number"
+            f"{path} is damaged: {shown(name)} has the multiplier {multiplier}, which must be a"
+            " positive number; download or copy it again"
         )
     with np.errstate(over="ignore"):
         # _finite() below refuses overflows.
@@ -171,7 +183,10 @@ def _values(
 
 def _finite(values: np.ndarray, name: str, path: Path) -> np.ndarray:
     if not np.isfinite(values).all():
-        raise ValueError(f"{path}: {shown(name)} holds numbers that are not finite")
+        raise ValueError(
+            f"{path}: {shown(name)} holds numbers that are not finite (NaN or infinity): the file"
+            " is damaged, or its training diverged"
+        )
     return values
 
 
@@ -185,7 +200,10 @@ def _read_npz(path: Path) -> Stored:
         with zipfile.ZipFile(path) as archive:
             for name, values in _members(archive, path):
                 if name in found or (name == CONFIG and config):
-                    raise ValueError(f"{path} is damaged: it has {shown(name)} twice")
+                    raise ValueError(
+                        f"{path} is damaged: it has the tensor {shown(name)} twice; download or"
+                        " copy it again"
+                    )
                 if name == CONFIG:
                     config = decoded(values.tobytes().rstrip(b"\0"), path)
                 elif name.endswith(ALPHA):
@@ -195,7 +213,7 @@ def _read_npz(path: Path) -> Stored:
                 elif not name.startswith("special:"):
                     raise ValueError(
                         f"{path}: {shown(name)} has the type {values.dtype}, which is not"
-                        " floating-point"
+                        " floating-point: give the float32 model"
                     )
     except Exception as error:
         # Errors of zipfile, its four decompressors, or Python's parser, which NumPy uses for
@@ -215,14 +233,18 @@ def _members(archive: zipfile.ZipFile, path: Path) -> Iterator[Tuple[str, np.nda
     if sum(member.file_size for member in archive.infolist()) > min(
         held * MOST_COMPRESSED, LARGEST
     ):
-        raise ValueError(f"{path} would unpack to more than {MOST_COMPRESSED} times its size")
+        raise ValueError(
+            f"{path} would unpack to more than {MOST_COMPRESSED} times its size, as no model does:"
+            " download it again, or save it again with numpy.savez"
+        )
     for member in archive.infolist():
         with archive.open(member) as file:
             version = np.lib.format.read_magic(file)
             if version not in ((1, 0), (2, 0)):
                 raise ValueError(
                     f"{path}: {shown(member.filename)} has version {version[0]}.{version[1]} of"
-                    " NumPy's file format; only versions 1.0 and 2.0 can be read: save it again"
+                    " NumPy's file format; only versions 1.0 and 2.0 can be read: save the model"
+                    " again with numpy.savez"
                 )
             header = (
                 np.lib.format.read_array_header_1_0
@@ -245,13 +267,14 @@ def _members(archive: zipfile.ZipFile, path: Path) -> Iterator[Tuple[str, np.nda
             number = math.prod(shape)
             if number * kind.itemsize > member.file_size:
                 raise ValueError(
-                    f"{path}: {shown(name)} has the shape {shown(shape)}, but {member.file_size}"
-                    " bytes"
+                    f"{path} is damaged: {shown(name)} has the shape {shown(shape)}, but only"
+                    f" {member.file_size} bytes; download or copy it again"
                 )
             content = file.read(number * kind.itemsize)
             if len(content) < number * kind.itemsize:
                 raise ValueError(
-                    f"{path} is cut short or damaged: {shown(name)} has {len(content)} bytes"
+                    f"{path} is cut short or damaged: {shown(name)} has {len(content)} bytes of"
+                    f" {number * kind.itemsize}; download or copy it again"
                 )
             values = np.frombuffer(content, kind, number)
             yield name, values.reshape(shape[::-1]).T if by_columns else values.reshape(shape)

@@ -43,8 +43,8 @@ def read_text(path: Path) -> str:
 
 
 def decoded(content: bytes, path: Path) -> str:
-    """Decodes UTF-8, with or without a byte order mark; other content is a ValueError that names
-    ``path``."""
+    """Decodes UTF-8, with or without a byte order mark. Raises ValueError, which names ``path``, if
+    ``content`` is something else."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -72,8 +72,8 @@ class _Composer:
         self.keys: List[Optional[str]] = []
 
     def take(self, event: Any) -> None:
-        """Adds an event of the YAML parser to the value that is built; raises ValueError for
-        anchors, aliases, tags and deep nesting."""
+        """Adds what an event of the YAML parser describes to the present document; raises
+        ValueError for anchors, aliases, tags and more than DEEPEST levels."""
         import yaml  # type: ignore[import-untyped]
 
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
@@ -94,7 +94,8 @@ class _Composer:
             self.keys.pop()
 
     def add(self, value: Any) -> None:
-        """Adds a key or value to the innermost open list or dictionary."""
+        """Adds a key or value to the innermost list or dictionary that is open; without one,
+        ``value`` begins a document."""
         if not self.open:
             self.documents.append(value)
         elif isinstance(self.open[-1], list):
@@ -113,7 +114,8 @@ def parse_yaml(text: str, path: Path) -> Any:
     """Parses YAML into dictionaries, lists and strings; scalars stay strings (``"0.6"``,
     ``"true"``, ``""``).
 
-    Tags, anchors, aliases and several documents, which Marian does not write, are refused.
+    Tags, anchors, aliases and several documents, which Marian does not write, are refused. ``path``
+    is the file, for messages.
 
     Raises:
         ValueError: the text is not such YAML, or PyYAML is not installed.
@@ -141,15 +143,15 @@ def parse_yaml(text: str, path: Path) -> Any:
 
 
 def refuse_links_outside(folder: Path, source: Path) -> None:
-    """Raises ValueError if a link leads out of a folder of unknown origin, since private files
-    would become part of a bundle.
+    """Raises ValueError if a folder of unknown origin has a link to a file outside it, since that
+    private file would become part of a bundle.
 
     In Hugging Face's cache, files of ``snapshots/COMMIT`` are links into ``blobs`` beside
     ``snapshots``; these are allowed.
 
     Args:
         folder: the model's folder.
-        source: the path that the user named, which may be a link.
+        source: the path that the user named, which may be such a link.
     """
     own = Path(os.path.realpath(folder))
     inside = [own, own.parent.parent / "blobs"] if own.parent.name == "snapshots" else [own]
@@ -162,7 +164,8 @@ def refuse_links_outside(folder: Path, source: Path) -> None:
             and not any(place.is_relative_to(one) for one in inside)
         ):
             raise ValueError(
-                f"{path} is a link to {place}, outside its folder: put the file itself there"
+                f"{path} is a link to {place}, outside its folder: replace the link by a copy of"
+                " the file"
             )
 
 
@@ -180,7 +183,8 @@ def beside(folder: Path, name: object, subject: object) -> Path:
         or "\0" in name
     ):
         raise ValueError(
-            f"{subject} names the file {shown(name)}: it must be the plain name of a file beside it"
+            f"{subject} names the file {shown(name)}: it must be a name without folders, of a file"
+            f" in {folder}"
         )
     if not (folder / name).is_file():
         raise ValueError(
@@ -204,8 +208,8 @@ class Settings:
     def number(
         self, name: str, default: Optional[int] = None, *, least: int = 1, most: int = 1 << 20
     ) -> int:
-        """The value ``name``, an integer from ``least`` to ``most``; it is required if there is no
-        default."""
+        """The value ``name``, an integer from ``least`` to ``most`` or a string of its digits;
+        ``default`` if there is none. The value is required if ``default`` is None."""
         value = self.values.get(name, default)
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
             value = int(value)
@@ -217,7 +221,8 @@ class Settings:
         return value
 
     def fraction(self, name: str, default: float) -> float:
-        """The value ``name``, a finite number, or ``default`` if there is none."""
+        """The value ``name``, a number between -1e9 and 1e9 or a string with one, as a float;
+        ``default`` if there is none."""
         value = self.values.get(name, default)
         try:
             number = (
@@ -228,7 +233,10 @@ class Settings:
         except (ValueError, OverflowError):
             number = None
         if number is None or not -1e9 < number < 1e9:
-            raise ValueError(f"{self.subject} has {name}: {shown(value)}; it must be a number")
+            raise ValueError(
+                f"{self.subject} has {name}: {shown(value)}; it must be a number between -1e9 and"
+                " 1e9"
+            )
         return number
 
     def switch(self, name: str, default: bool = False) -> bool:
@@ -246,17 +254,18 @@ class Settings:
         """The value ``name``, a string, or ``default`` if there is none."""
         value = self.values.get(name, default)
         if not isinstance(value, str):
-            raise ValueError(f"{self.subject} has {name}: {shown(value)}; it must be a text")
+            raise ValueError(f"{self.subject} has {name}: {shown(value)}; it must be a string")
         return value
 
     def require(self, name: str, known: Tuple[Any, ...], default: Any) -> Any:
-        """The value ``name``, or ``default`` if there is none. It must be one of ``known``, and of
-        the same type; models with other values cannot be represented."""
+        """The value ``name``, or ``default`` if there is none. Raises ValueError unless it is one
+        of ``known`` and of the type of one of them: models with other values cannot be
+        imported."""
         value = self.values.get(name, default)
         if value not in known or type(value) not in {type(one) for one in known}:
             wanted = " or ".join(shown(one) for one in known)
             raise ValueError(
-                f"{self.subject} has {name}: {shown(value)}, which cannot be represented here;"
-                f" models with {wanted} can"
+                f"{self.subject} has {name}: {shown(value)}, which cannot be imported; models with"
+                f" {wanted} can"
             )
         return value

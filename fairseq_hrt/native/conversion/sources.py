@@ -56,6 +56,7 @@ def import_model(
         if not wishes.checkpoint:
             raise ValueError(
                 f"{source} is a model of fairseq, which is read by PyTorch: import it with {WHOLE}"
+                ", where PyTorch is installed"
             )
         return read_fairseq(source, folder, wishes, languages)
     if not wishes.checkpoint and wishes.lines is not None:
@@ -80,8 +81,8 @@ def import_model(
 
 
 def _language(name: Optional[str], option: str) -> Optional[str]:
-    """The name of the language that an option gives, perhaps by its token, ``__en__`` or
-    ``>>fra<<``; None if the option is not given."""
+    """Returns the language that the user gives by ``option``: ``name``, or what is inside a token
+    such as ``__en__`` or ``>>fra<<``; None if ``name`` is None."""
     if name is None:
         return None
     bare = name.strip("_<>") if LANGUAGE_TOKEN.fullmatch(name) else name
@@ -90,21 +91,22 @@ def _language(name: Optional[str], option: str) -> Optional[str]:
 
 def _require_native_options(converted: Converted, checkpoint: bool) -> None:
     """Raises ValueError if the model's files set a decoding option that the native engine does not
-    support; ``checkpoint``: whether PyTorch could decode the model instead."""
+    support. ``checkpoint``: whether the bundle will also have a checkpoint, for PyTorch."""
     options = DecodingOptions.parse(converted.decoding)
     for name in converted.decoding:
         value = getattr(options, name)
         if SCHEMA[name].native is False and value != SCHEMA[name].default:
-            instead = "" if checkpoint else f", import it with {WHOLE}"
+            instead = "" if checkpoint else f" and import the model with {WHOLE}"
             raise ValueError(
                 f"the model's files set {name} to {shown(value)}, which the native engine does not"
-                f" have: leave --runtime out{instead}, or set it to {SCHEMA[name].default} there"
+                f" support: leave --runtime out{instead}, or set {name} to"
+                f" {SCHEMA[name].default} in those files"
             )
 
 
 def _prepared(converted: Converted, wishes: Wishes) -> Converted:
     """Adds the user's examples and text preparation to a converted model; ValueError if the user
-    gives subwords for a model that brings its own."""
+    gives subwords or codes for a model whose folder has codes."""
     converted = replace(converted, examples=wishes.examples)
     if (wishes.tokenizer, wishes.subwords, wishes.codes) == (None, None, None):
         return converted
@@ -112,7 +114,7 @@ def _prepared(converted: Converted, wishes: Wishes) -> Converted:
         if (wishes.subwords, wishes.codes) != (None, None):
             raise ValueError(
                 "--subwords and --codes: the model brings its own"
-                f" ({converted.codes.name}); leave them out"
+                f" ({converted.codes.name}); leave these options out"
             )
         return replace(converted, tokenizer=wishes.tokenizer or converted.tokenizer)
     subwords = wishes.subwords or ("none" if wishes.codes is None else "subword-nmt")
@@ -125,8 +127,8 @@ def _prepared(converted: Converted, wishes: Wishes) -> Converted:
 
 
 def _sample(converted: Converted) -> List[str]:
-    """Makes up to 80 lines of 5 source words, which both engines translate to compare them if the
-    user gives no lines."""
+    """Makes at most 80 lines of at most 5 source words. Both engines translate these lines, for
+    comparison, if the user gives none."""
     words = [word.replace("\u2581", "") for word in converted.source.words]
     plain = [word for word in words if len(word) > 2 and word.isalpha()]
     step = max(len(plain) // 400, 1)

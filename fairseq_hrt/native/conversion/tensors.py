@@ -7,12 +7,13 @@ from ..io.escaping import shown
 
 
 class Tensors:
-    """The tensors in a file of weights.
+    """The tensors in a file of weights, with a record of those that the conversion has used.
 
     Args:
-        held: arrays or tensors by their names.
-        subject: the file, for messages.
-        steps: for tensors that the file holds as integers, the value that the integer 1 stands for.
+        held: {name: array or tensor}.
+        subject: the path of the file, for messages.
+        steps: {name: value that the integer 1 represents}, for tensors that the file holds as
+            integers.
     """
 
     def __init__(
@@ -25,24 +26,30 @@ class Tensors:
         return name in self.held
 
     def take(self, name: str, *shape: int) -> Any:
-        """Returns the tensor ``name`` and marks it as used; ValueError if it is missing or has
-        another shape."""
+        """Returns the tensor ``name`` and marks it as used; ValueError if it is missing or its
+        shape is not ``shape``."""
         if name not in self.held:
-            raise ValueError(f"{self.subject} has no {shown(name)}, which its description needs")
+            raise ValueError(
+                f"{self.subject} has no {shown(name)}, which the model's configuration requires:"
+                " use weights and a configuration of the same model"
+            )
         self.used.add(name)
         value = self.held[name]
         if tuple(value.shape) != shape:
             raise ValueError(
-                f"{self.subject}: {shown(name)} has the shape {_text(value.shape)}, its description"
-                f" has {_text(shape)}"
+                f"{self.subject}: {shown(name)} has the shape {_text(value.shape)}, but the model's"
+                f" configuration gives {_text(shape)}: use weights and a configuration of the same"
+                " model"
             )
         return value
 
     def shape(self, name: str) -> Tuple[int, ...]:
-        """The shape of the matrix ``name``; ValueError if it is missing or not a matrix."""
+        """The (rows, columns) of the matrix ``name``; ValueError if it is missing or not a
+        matrix."""
         if name not in self.held:
             raise ValueError(
-                f"{self.subject} has no {shown(name)}, which every model of this kind has"
+                f"{self.subject} has no {shown(name)}, which every model of this kind has:"
+                " it is incomplete, or a model of another kind"
             )
         shape = tuple(self.held[name].shape)
         if len(shape) != 2:
@@ -57,8 +64,8 @@ class Tensors:
         left: List[str] = sorted(name for name in self.held if name not in self.used)
         if left:
             raise ValueError(
-                f"{self.subject} has {len(left)} tensors that cannot be represented here, among"
-                f" them {shown(left[0])}"
+                f"{self.subject} has {len(left)} tensors that cannot be imported, among them"
+                f" {shown(left[0])}: models with such parts are not supported"
             )
 
 

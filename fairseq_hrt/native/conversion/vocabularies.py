@@ -27,7 +27,8 @@ class Vocabulary:
 
     Attributes:
         words: the words of fairseq's dictionary after its four special symbols.
-        rows: for each id of that dictionary the row in the imported matrices, or -1.
+        rows: for each id of that dictionary, special symbols included, the row in the imported
+            matrices; -1 if these have none.
         size: the number of rows of these matrices.
     """
 
@@ -60,8 +61,10 @@ def make_vocabulary(
     """Puts the words of a model in fairseq's order.
 
     Args:
-        rows: the word of each row of the model's matrices, or None.
-        special: {special symbol: its row} for the special symbols that the model has.
+        rows: the word of each row of the model's matrices. Rows with None, or with a word that no
+            dictionary can hold, get a made-up word.
+        special: {special symbol: its row} for those of ``<s>``, ``<pad>``, ``</s>`` and ``<unk>``
+            that the model has.
         subject: the file, for error messages.
 
     Raises:
@@ -69,7 +72,10 @@ def make_vocabulary(
     """
     for symbol in ("</s>", "<unk>"):
         if symbol not in special:
-            raise ValueError(f"{subject} has no {symbol}, which every vocabulary needs")
+            raise ValueError(
+                f"{subject} has no {symbol}, which every vocabulary needs: give the vocabulary with"
+                " which the model was trained"
+            )
     taken = set(special.values())
     words: List[str] = []
     order = [special.get(symbol, -1) for symbol in SPECIAL]
@@ -91,14 +97,15 @@ def make_vocabulary(
 def by_number(
     numbers: Mapping[str, Any], rows: int, subject: object, *, truncate: bool = False
 ) -> List[Optional[str]]:
-    """Inverts a table that gives each word its row: returns the word of each row, or None.
+    """Inverts a table that gives each word its row: returns the word of each row, None for a row
+    without a word.
 
     Args:
         numbers: {word: row}.
         rows: the number of rows of the model's matrix.
         subject: the file, for error messages.
-        truncate: whether words beyond the matrix are ignored, as with Marian's ``dim-vocabs``, or
-            refused.
+        truncate: True: words with a row beyond the matrix are ignored, as with Marian's
+            ``dim-vocabs``; False: they are refused.
 
     Raises:
         ValueError: a row is not an integer, beyond the matrix, or given twice.
@@ -116,19 +123,21 @@ def by_number(
             if truncate:
                 continue
             raise ValueError(
-                f"{subject} gives {shown(word)} the number {number}, but the model has {rows} words"
+                f"{subject} gives {shown(word)} the number {number}, but the model has {rows}"
+                " words: it belongs to another model"
             )
         if found[number] is not None:
             raise ValueError(
-                f"{subject} gives both {shown(found[number])} and {shown(word)} the number {number}"
+                f"{subject} gives both {shown(found[number])} and {shown(word)} the number"
+                f" {number}: give each word its own"
             )
         found[number] = word
     return found
 
 
 def specials_in(rows: List[Optional[str]]) -> Dict[str, int]:
-    """{special symbol: its row} for the special symbols of fairseq's dictionaries that stand among
-    the words ``rows`` by the same names."""
+    """Finds the special symbols of fairseq's dictionaries (``<s>``, ``<pad>``, ``</s>``, ``<unk>``)
+    among the words of ``rows``: {symbol: its row}, without those that are not there."""
     return {word: row for row, word in enumerate(rows) if word in SPECIAL}
 
 
@@ -161,7 +170,7 @@ def pieces(model: Any) -> List[str]:
 
 def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
     """Reads a vocabulary of Marian: ``.spm``, YAML or JSON (word: number), or plain text with one
-    word per line. ``rows`` is the number of the model's words.
+    word per line. ``rows`` is the number of rows of the model's embedding.
 
     Raises:
         ValueError: the file has another format, or belongs to a model of another size.
@@ -186,7 +195,10 @@ def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
     if path.suffix in (".yml", ".yaml", ".json"):
         table = read_json(path) if path.suffix == ".json" else parse_yaml(read_text(path), path)
         if not isinstance(table, dict):
-            raise ValueError(f"{path} is {shown(table)}, not a table of words and their numbers")
+            raise ValueError(
+                f"{path} holds {shown(table)}, not a table of words and their numbers: give the"
+                " model's vocabulary"
+            )
         found = by_number(table, rows, path, truncate=True)
     else:
         lines = read_text(path).split("\n")

@@ -65,13 +65,14 @@ def family_of_task(task: str) -> Optional[Family]:
 
 
 def decoders(models: str) -> Tuple[Family, ...]:
-    """The families that decode models of the family ``models``, itself first: ``autoregressive``
-    gives autoregressive and jacobi."""
+    """The families that can decode models of the family with the name ``models``, that family
+    first: for ``autoregressive`` these are autoregressive and jacobi."""
     return tuple(family for family in FAMILIES if models in (family.name, family.decodes))
 
 
 def tasks_for(models: str) -> Tuple[str, ...]:
-    """The tasks that decode models of the family ``models``, its own first."""
+    """The names of the tasks that can decode models of the family with the name ``models``, that
+    family's own task first."""
     found = decoders(models)
     own = [family.task for family in found]
     return tuple(
@@ -80,10 +81,10 @@ def tasks_for(models: str) -> Tuple[str, ...]:
 
 
 def candidates(family: str, options: Schema, model: Any, *, words: int) -> int:
-    """The most translations of a sentence that a search can find.
+    """The most translations of a sentence that a search with these options can find.
 
     Args:
-        family: name of the models' family.
+        family: name of the model's family.
         options: the decoding options.
         model: see :meth:`.record.Family.candidates`.
         words: size of the target dictionary; no search keeps more hypotheses than there are words
@@ -94,7 +95,7 @@ def candidates(family: str, options: Schema, model: Any, *, words: int) -> int:
 
 
 def check_dictionaries(options: Schema, source: Sequence[str], target: Sequence[str]) -> None:
-    """Checks that the options fit the dictionaries, given as lists of words.
+    """Checks that all families' options fit the dictionaries, given as lists of words.
 
     Raises:
         ValueError: they do not fit; the message names the fix.

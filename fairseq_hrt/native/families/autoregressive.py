@@ -22,8 +22,8 @@ class AutoregressiveFields(ModelFields):
 
 
 class Autoregressive(Family):
-    """Describes Transformers that write word by word. Only the header fields for Marian's decoders
-    are checked here; all else is as in :class:`.record.Family`."""
+    """Transformers that write word by word. Only the check of the header fields for Marian's
+    decoders differs from the defaults of :class:`.record.Family`."""
 
     def check_header(self, header: AutoregressiveFields) -> None:
         header.demand(header.cell in CELLS, "cell")

@@ -14,8 +14,8 @@ class BidirectionalFields(ModelFields):
     Attributes:
         directions: h, the number of directions.
         block: z, the words written per step.
-        causal: whether words of one step do not attend to the inputs of later words of this step.
-        independent: whether a direction does not attend to the words of the others.
+        causal: True: a word does not attend to the inputs of later words of the same step.
+        independent: True: a direction does not attend to the words of other directions.
         middle_to_side: whether two directions go from the middle of the sentence to its ends.
     """
 
@@ -27,7 +27,8 @@ class BidirectionalFields(ModelFields):
 
 
 class Bidirectional(Family):
-    """Describes models that write blocks of words: their differences from the defaults."""
+    """Models that write a block of words per step: overrides the defaults of
+    :class:`.record.Family` where such models differ."""
 
     def check_header(self, header: BidirectionalFields) -> None:
         h, z = header.directions, header.block

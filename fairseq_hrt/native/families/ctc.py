@@ -18,7 +18,8 @@ class CtcFields(ModelFields):
     Attributes:
         upsample: λ, positions per source token.
         position_inputs: what each position reads, one of INPUTS.
-        copy_temperature: temperature of the weights of ``soft-copy``; 0 for other inputs.
+        copy_temperature: temperature of the softmax that weights source tokens in ``soft-copy``; 0
+            for other inputs.
     """
 
     upsample: float = later(0.0)
@@ -27,8 +28,8 @@ class CtcFields(ModelFields):
 
 
 def require_search(options: Schema) -> None:
-    """Raises ValueError if ``--min-len`` is above 1 in greedy search (``--beam 1``), which compares
-    no translations of different lengths."""
+    """Raises ValueError if ``--min-len`` is above 1 in greedy search (``--beam 1``), which finds
+    one translation of any length and cannot choose a longer one."""
     if options.min_len > 1 and options.beam == 1:
         raise ValueError(
             f"--min-len {options.min_len} needs a search that compares lengths: give --beam 2 or"
@@ -37,7 +38,8 @@ def require_search(options: Schema) -> None:
 
 
 class Ctc(Family):
-    """Describes models that write all positions at once: their differences from the defaults."""
+    """Models that write all positions at once: overrides the defaults of :class:`.record.Family`
+    where such models differ."""
 
     def check_header(self, header: CtcFields) -> None:
         header.demand(0 < header.upsample <= 1e6, "upsample")

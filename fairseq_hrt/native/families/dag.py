@@ -15,14 +15,15 @@ class DagFields(ModelFields):
 
     Attributes:
         link_heads: attention heads of the links between vertices.
-        link_rows: rows of the links' position table; 1: links without positions.
+        link_rows: rows of the links' position table; 1: links do not depend on positions.
         reach: the largest v - u of a link from vertex u to v; 0: no limit.
         scale: λ, vertices per source token.
         count_bos: whether ``<s>`` counts as a source token.
         length_classes: classes of the head that predicts the length; 0: no such head.
-        absolute_lengths: whether its classes are numbers of words; False: differences from the
-            source's length.
-        read_bos: whether the encoder reads ``<s>`` before the source; then it counts as a token.
+        absolute_lengths: True: the classes of this head are numbers of words; False: they are
+            differences from the source's length.
+        read_bos: whether the encoder reads ``<s>`` before the source; ``<s>`` then counts as a
+            source token.
         besides: how many source tokens (``</s>``, ``<s>``) have one vertex each instead of λ.
     """
 
@@ -48,7 +49,8 @@ def require_ranking(options: Schema) -> None:
 
 
 class Dag(Family):
-    """Describes models that write graphs: their differences from the defaults."""
+    """Models that write graphs: overrides the defaults of :class:`.record.Family` where such models
+    differ."""
 
     def check_header(self, header: DagFields) -> None:
         header.between(0, LARGEST, "link_rows", "reach", "length_classes")

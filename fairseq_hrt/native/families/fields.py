@@ -16,18 +16,19 @@ MOST_LAYERS, MOST_SYMBOLS = 512, 1 << 24
 
 
 class ModelFileError(ValueError):
-    """A model file that cannot be used; the message names the file and what is wrong with it."""
+    """A model file cannot be used; the message says what is wrong with it."""
 
 
 def later(default: Any) -> Any:
-    """Declares a field that files of earlier releases lack. It is written only if it differs from
-    its default, so that those releases can read the file."""
+    """Declares a header field, with this default, that model files of earlier releases lack. It is
+    written only if its value differs from the default, so that those releases can read the file."""
     return field(default=default, metadata={"later": True})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFields:
-    """The fields of a model file's header that every family has; a family adds its own.
+    """The fields of a model file's header that every family has; some families add others in a
+    subclass.
 
     Attributes:
         family: one of MODEL_FAMILIES.
@@ -86,11 +87,14 @@ class ModelFields:
     input_bits: int = later(8)
 
     def demand(self, fits: bool, *names: str) -> None:
-        """Raises ModelFileError unless ``fits``; the message has the fields ``names`` with their
-        values."""
+        """Raises ModelFileError unless ``fits``; the message lists the fields in ``names`` and
+        their values."""
         if not fits:
             values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-            raise ModelFileError(f"its header holds {values:.200}, which no model has")
+            raise ModelFileError(
+                f"its header holds {values:.200}, which no model has: the model file is damaged, or"
+                " the native engine does not support such models"
+            )
 
     def between(self, low: int, high: int, *names: str) -> None:
         """Raises ModelFileError unless ``low`` <= value <= ``high`` for each of the fields
@@ -117,7 +121,7 @@ class ModelFields:
             fits = width % getattr(self, f"{side}_heads") == 0
             self.demand(fits, f"{side}_width", f"{side}_heads")
             self.demand(math.isfinite(getattr(self, f"{side}_scale")), f"{side}_scale")
-        # The longest source, and all slots of the longest target, need position vectors.
+        # The longest source, and all positions of the longest target, need position vectors.
         fits = self.encoder_positions in (0, self.longest_source)
         self.demand(fits, "encoder_positions", "longest_source")
         fits = self.decoder_positions == 0 or self.decoder_positions >= self.longest_target

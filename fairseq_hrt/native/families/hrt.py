@@ -18,8 +18,9 @@ class HrtFields(ModelFields):
         chunk_sizes: the chunk sizes that the model was trained for, besides 1.
         special_symbols: how many symbols follow the target dictionary in the decoder's input: the
             mask, and a start symbol per chunk size.
-        relative_window: window of relative positions; 0: no relative positions.
-        learn_tail: whether masked positions behind ``</s>`` were trained to predict ``</s>``.
+        relative_window: the distance to which relative positions are clipped; 0: no relative
+            positions.
+        learn_tail: whether masked positions after ``</s>`` were trained to predict ``</s>``.
     """
 
     chunk_sizes: Tuple[int, ...] = ()
@@ -29,7 +30,8 @@ class HrtFields(ModelFields):
 
 
 class Hrt(Family):
-    """Describes models that write in chunks: their differences from the defaults."""
+    """Models that write in chunks: overrides the defaults of :class:`.record.Family` where such
+    models differ."""
 
     def check_header(self, header: HrtFields) -> None:
         sizes = header.chunk_sizes
@@ -127,7 +129,8 @@ def completed(options: Schema, table: Sequence[Tuple[float, int]]) -> int:
     if count > options.beam:
         raise ValueError(
             f"--hrt-nat-beam {count} with --beam {options.beam}: the second stage completes"
-            " hypotheses of the first, so it takes at least 1 and at most --beam of them"
+            f" hypotheses of the first; give --hrt-nat-beam at most {options.beam}, or a larger"
+            " --beam"
         )
     if options.nbest > count and sizes != {1}:
         raise ValueError(
@@ -136,8 +139,9 @@ def completed(options: Schema, table: Sequence[Tuple[float, int]]) -> int:
         )
     if options.no_repeat_ngram_size and sizes != {1}:
         raise ValueError(
-            "--no-repeat-ngram-size: the first stage does not see neighbouring tokens and the"
-            " second decodes them all at once; use --hrt-decode-chunk 1 for it"
+            "--no-repeat-ngram-size: decoding in chunks cannot prevent repeated n-grams, since the"
+            " first stage does not see neighbouring tokens and the second decodes them all at once;"
+            " give --hrt-decode-chunk 1"
         )
     if options.hrt_draft_chunk is not None and (options.beam != 1 or sizes != {1}):
         raise ValueError(
@@ -151,7 +155,8 @@ def untrained(size: int, trained: Sequence[int]) -> ValueError:
     """Makes the error for a chunk size that is neither 1 nor among the ``trained`` ones."""
     known = ", ".join(map(str, trained))
     return ValueError(
-        f"chunk size {size} was not trained: this model has 1 (autoregressive) and {known}"
+        f"chunk size {size} was not trained: this model has 1 (autoregressive) and {known}; give"
+        " one of these"
     )
 
 

@@ -20,8 +20,8 @@ def require_greedy(options: Schema) -> None:
 
 
 class Jacobi(Family):
-    """Describes parallel decoding, which ``--jacobi-mode`` switches on: its differences from the
-    defaults."""
+    """Parallel decoding of autoregressive models, which ``--jacobi-mode`` switches on: overrides
+    the defaults of :class:`.record.Family` where it differs."""
 
     def check_dictionaries(
         self, options: Schema, source: Sequence[str], target: Sequence[str]

@@ -11,8 +11,9 @@ Shapes = Dict[str, Tuple[str, Tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class Family:
-    """A family of models, or a way to decode them. Defaults are those of models that write word by
-    word and have no options of their own; a family overrides what differs.
+    """A family of models, or a way to decode the models of another family. Defaults are those of
+    models that write word by word and have no options of their own; a family overrides what
+    differs.
 
     In the methods ``header`` is a :class:`..runtime.header.Header` and ``options`` a
     :class:`..options.schema.Schema`.
@@ -20,10 +21,11 @@ class Family:
     Attributes:
         name: the name of its package; its options begin with this name.
         task: its task, registered with fairseq.
-        model: its registered model; empty if it decodes any Transformer of fairseq.
+        model: the name under which its model is registered with fairseq; empty if it has no model
+            of its own and decodes any Transformer of fairseq.
         losses: criterions that train the model; empty: any.
         tasks: further tasks whose checkpoints it decodes.
-        decodes: the family whose models it decodes, if not its own.
+        decodes: name of the family whose models it decodes; empty: those of its own family.
         left_to_right: whether its models can write word by word, and so rerank, align and continue
             translations.
         scores_by_word: whether given translations are scored word by word; False: by a score that
@@ -33,8 +35,9 @@ class Family:
         graphs: whether its translations are paths of graphs.
         native: whether the native engine has its search.
         default: decoding options that its task sets, {name: text}.
-        first_words_by: for messages, what lets its translations begin with given words; empty: they
-            always can, or never.
+        first_words_by: for messages, the option or property of the model that lets its translations
+            begin with given words; empty if no choice matters: with ``left_to_right`` they always
+            can, without it never.
         computation: regular expression for the options of its model, without the family's name,
             that change the computation but not the names and shapes of parameters.
         header_fields: class of its models' header, with its own fields besides the common ones.
@@ -71,7 +74,7 @@ class Family:
         """Checks the family's own header fields.
 
         Raises:
-            ModelFileError: a value that no model has; the message names the field.
+            ModelFileError: a field has a value that no model has; the message names the field.
         """
 
     def tensors(self, header: Any) -> Shapes:
@@ -80,21 +83,21 @@ class Family:
         return {}
 
     def spare_positions(self, header: Any) -> int:
-        """The number of positions behind ``longest_target`` for which the decoder needs position
-        vectors, too."""
+        """How many position vectors the decoder needs beyond those of the ``longest_target``
+        tokens."""
         return 1
 
     def writes_in_order(self, header: Any) -> bool:
-        """Whether the model can write one word after the other."""
+        """Whether the model can write one word after the other, from left to right."""
         return True
 
     # ------------------------------------------------------------------ options
 
     def check_options(self, options: Any) -> None:
-        """Checks the values of the family's options as far as no model has to be known.
+        """Checks those values of the family's options that are valid or invalid for every model.
 
         Raises:
-            ValueError: a wrong value; the message names the option.
+            ValueError: a value is invalid; the message names the option.
         """
 
     def check_dictionaries(
@@ -117,7 +120,7 @@ class Family:
         Args:
             options: the decoding options.
             model: the header of a model, or PyTorch's decoder, which has the same attributes.
-            beam: hypotheses that the search keeps.
+            beam: the number of hypotheses that the search keeps.
         """
         return beam
 
@@ -126,8 +129,9 @@ class Family:
         return False
 
     def kernel_options(self, header: Any, options: Any) -> Dict[str, Any]:
-        """Fields of the kernel's ``fh_options`` that are not the plain values of options: {field:
-        value}.
+        """The fields of the kernel's struct ``fh_options`` whose values are computed from options
+        and header instead of copied from an option: {field: value}. ``table``, if there is one, is
+        a list of pairs as of :func:`.hrt.chunk_table`.
 
         Raises:
             ValueError: options contradict each other, or do not fit the model.

@@ -148,7 +148,7 @@ def test_options_that_would_change_translations_are_refused(tmp_path, name, valu
         (tmp_path / place).write_text(json.dumps(config))
     elif name == "an_option_of_next_year":
         return
-    with pytest.raises(ValueError, match=f"{place} has '?{name}'?: .*remove it there"):
+    with pytest.raises(ValueError, match=f"{place} has '?{name}'?: .*remove it from that file"):
         read_generation(tmp_path, config)
 
 
@@ -161,7 +161,9 @@ def test_words_that_are_forced_or_forbidden():
         {"forced_bos_token_id": 8}, {"bad_words_ids": [[1], [9]]}, {"bad_words_ids": [[1, 1]]},
         {"bad_words_ids": 3},
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=f"g has {next(iter(values))}: .*remove it there"):
+        with pytest.raises(
+            ValueError, match=f"g has {next(iter(values))}: .*remove it from that file"
+        ):
             options_of(values, first=7, never=(1,))
     with pytest.raises(ValueError, match="forced_bos_token_id: 7, but expected is none"):
         options_of({"forced_bos_token_id": 7})

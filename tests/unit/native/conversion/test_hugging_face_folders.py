@@ -131,11 +131,11 @@ def test_the_native_engine_translates_and_serves_them(
         (
             "config.json",
             {"model_type": "t5"},
-            "model_type: 't5', which cannot be represented here; models with 'marian' or",
+            "model_type: 't5', which cannot be imported; models with 'marian' or",
         ),
-        ("config.json", {"vocab_size": 9}, "its description has '9×"),
+        ("config.json", {"vocab_size": 9}, "configuration gives '9×"),
         # Before a word is made for each.
-        ("config.json", {"vocab_size": 1 << 24}, "its description has '16777216×"),
+        ("config.json", {"vocab_size": 1 << 24}, "configuration gives '16777216×"),
         ("config.json", {"vocab_size": 1 << 40}, "vocab_size"),
         (
             "tokenizer_config.json",
@@ -151,7 +151,7 @@ def test_the_native_engine_translates_and_serves_them(
         (
             "special_tokens_map.json",
             {"additional_special_tokens": ["en_XX"] + [f"d{chr(97 + n)}_XX" for n in range(26)]},
-            "which is beyond the model's",
+            "which belongs to another word, or to none",
         ),
     ],
 )

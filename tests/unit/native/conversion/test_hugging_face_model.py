@@ -322,7 +322,7 @@ def test_an_output_bias_where_there_is_none_here(hugging_face_folder, tmp_path):
         (
             "mbart",
             {"model_type": "m2m_100"},
-            "cannot be represented here, among them 'model.decoder.embed_positions.weight'",
+            "cannot be imported, among them 'model.decoder.embed_positions.weight'",
         ),
     ],
 )

@@ -58,7 +58,7 @@ def test_vocabularies_of_yaml_and_a_description_beside_the_model(
         "".join(f'"{name}": {number}\n' for number, name in enumerate(names))
     )
     write_bin(made.path / "model.ende.bin", made.tensors, "")
-    with pytest.raises(ValueError, match=r"put it beside as model.ende.bin.yml"):
+    with pytest.raises(ValueError, match=r"put that beside it as model.ende.bin.yml"):
         read_marian(made.path, BOTH)
     (made.path / "model.ende.bin.yml").write_text(yaml(made.config))
     found = read_marian(made.path, BOTH)

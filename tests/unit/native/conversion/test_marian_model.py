@@ -148,7 +148,7 @@ def test_translations_are_those_of_marians_formulas(marian_folder, tmp_path, num
     [
         (
             {"type": "s2s"},
-            "has type: 's2s', which cannot be represented here; models with 'transformer' can",
+            "has type: 's2s', which cannot be imported; models with 'transformer' can",
         ),
         ({"dec-cell": "gru"}, "dec-cell: 'gru'"),
         ({"transformer-decoder-autoreg": "average-attention"}, "'average-attention'"),
@@ -163,9 +163,12 @@ def test_translations_are_those_of_marians_formulas(marian_folder, tmp_path, num
         ({"lemma-dim-emb": "4"}, "lemma-dim-emb: '4'"),
         ({"transformer-heads": "3"}, "must be a multiple of twice"),
         ({"dim-emb": str(1 << 40)}, "must be an integer from 1 to"),
-        ({"dim-emb": "32"}, "'Wemb' has the shape '6×16', its description has '6×32'"),
+        (
+            {"dim-emb": "32"},
+            "'Wemb' has the shape '6×16', but the model's configuration gives '6×32'",
+        ),
         ({"enc-depth": "3"}, "has no 'encoder_l3_self_Wq'"),
-        ({"enc-depth": "1"}, "tensors that cannot be represented here, among them 'encoder_l2"),
+        ({"enc-depth": "1"}, "tensors that cannot be imported, among them 'encoder_l2"),
         ({"transformer-dim-ffn": None}, "transformer-dim-ffn: None"),
     ],
 )

@@ -122,8 +122,8 @@ def test_an_option_that_the_native_engine_lacks(hugging_face_folder, tmp_path):
     folder = hugging_face_folder("marian").path
     (folder / "generation_config.json").write_text('{"no_repeat_ngram_size": 3}')
     for wishes, advice in (
-        (Wishes(runtime="int8"), "leave --runtime out, or set it to 0 there"),
-        (Wishes(checkpoint=False), "leave --runtime out, import it with the whole"),
+        (Wishes(runtime="int8"), "leave --runtime out, or set no_repeat_ngram_size to 0 in"),
+        (Wishes(checkpoint=False), "leave --runtime out and import the model with the whole"),
     ):
         with pytest.raises(ValueError, match=f"no_repeat_ngram_size to 3, .*: {advice}"):
             import_model(folder, tmp_path / "bundle", wishes)

@@ -11,13 +11,16 @@ def test_what_is_taken_has_its_shape_and_all_is_taken():
     assert "a" in tensors and "c" not in tensors and tensors.shape("a") == (2, 3)
     assert tensors.take("a", 2, 3) is tensors.held["a"]
     for call, message in (
-        (lambda: tensors.take("a", 3, 2), "'a' has the shape '2×3', its description has '3×2'"),
+        (
+            lambda: tensors.take("a", 3, 2),
+            "'a' has the shape '2×3', but the model's configuration gives '3×2'",
+        ),
         (lambda: tensors.take("c", 1), "has no 'c'"),
         (lambda: tensors.shape("b"), "must be a matrix"),
         (lambda: tensors.shape("c"), "has no 'c'"),
         (
             lambda: tensors.require_all_used(),
-            "1 tensors that cannot be represented here, among them 'b'",
+            "1 tensors that cannot be imported, among them 'b'",
         ),
     ):
         with pytest.raises(ValueError, match=message):
