@@ -40,7 +40,7 @@ class EngineTranslationTask(DecodingTask):
                 or targets are padded on the left, which the families do not support.
         """
         if isinstance(cfg, str):
-            raise ValueError(f"model: {cfg} is a name alone; write model: {{_name: {cfg}}}")
+            raise ValueError(f"model: {cfg} is a name alone; write model: {{_name: {cfg}}} instead")
         self.require_family_name(cfg)
         plain = ARCH_MODEL_REGISTRY.get(architecture_name(cfg)) is TransformerModel
         if plain and not from_checkpoint:

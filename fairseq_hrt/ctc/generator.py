@@ -218,8 +218,8 @@ class CtcGenerator(EngineGenerator):
     def by_beam(
         self, log_probs: Tensor, sizes: Sequence[int], limits: Sequence[int]
     ) -> List[List[Hypothesis]]:
-        """The most probable texts, found by prefix beam search in ``log_probs`` ``[B, T, V]``; see
-        :meth:`by_position` for the others."""
+        """The most probable texts of each sentence, found by prefix beam search in ``log_probs``
+        ``[B, T, V]``; for ``sizes`` and ``limits`` see :meth:`by_position`."""
         blanks = log_probs[..., self.blank]  # [B, T]
         words = log_probs.clone()
         words[..., self.blank] = float("-inf")

@@ -276,8 +276,8 @@ class _Bonus:
         )
 
     def select(self, totals: Tensor, beams: int) -> Tuple[Tensor, Tensor]:
-        """Selects the N = ``beams`` best continuations of each sentence, and takes over their
-        language model states.
+        """Selects the N = ``beams`` best continuations of each sentence, the language model's score
+        included, and stores its states after them.
 
         Args:
             totals: ``[B, N, V]``, log-probabilities of all continuations.

@@ -20,7 +20,7 @@ class LengthHead(nn.Module):
     ``classes`` differences.
 
     Args:
-        width: D of the encoder.
+        width: D, the width of the encoder's output.
         classes: the number of differences told apart, -(classes // 2) … (classes - 1) // 2; those
             beyond are clipped to these ends.
         absolute: whether to predict the number of words itself, clipped to 0 … classes - 1.

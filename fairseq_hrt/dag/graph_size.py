@@ -69,7 +69,7 @@ def vertices_of_encoded(
     decoders' positions.
 
     Args:
-        decoders: of an ensemble whose models determine sizes in the same way.
+        decoders: those of an ensemble; all must determine sizes in the same way.
         memories: the encoded sources, one :class:`Memory` for each decoder.
         scale: lambda, the vertices per token.
     """

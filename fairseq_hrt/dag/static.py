@@ -140,8 +140,8 @@ class StaticPaths:
         """The recorded function: encodes sources, and finds their paths.
 
         Args:
-            tokens: LongTensor ``[B, S]`` of a bucket's shape; rows of padding are decoded as the
-                first sentence.
+            tokens: LongTensor ``[B, S]``, already padded to one of the recorded shapes; rows of
+                padding alone are decoded as the first sentence.
 
         Returns:
             One tensor ``[B, …]`` with the columns of :func:`.static_result.sections`: integers, and

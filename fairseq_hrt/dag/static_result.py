@@ -29,8 +29,8 @@ class FoundPath(NamedTuple):
 def sections(
     search: PathSearch, tables: Tables, *, follows: bool
 ) -> Tuple[Dict[str, int], Dict[str, int]]:
-    """The sections of a row of the result, {name: number of columns}, in order: (sections of
-    integers, sections of floating-point numbers, which follow them).
+    """The sections of a row of the result of :meth:`.static.StaticPaths.paths`, as {name: number of
+    columns} in order: (sections of integers, sections of floating-point numbers behind them).
 
     ======  ====================================================================
     length  source tokens

@@ -154,7 +154,8 @@ def _masked(mask: Tensor, value: float, dtype: torch.dtype) -> Tensor:
 
 def _vertex_inputs(vertex: Tensor, last: Tensor, special: Mapping[str, int]) -> Tensor:
     """The decoder's input for graphs that end at each of the vertices ``last`` ``[S + 1, 1]``:
-    LongTensor ``[S + 1, L]``."""
+    LongTensor ``[S + 1, L]``. ``vertex`` is 0 … L - 1, ``special`` the ids of ``<s>`` etc. by
+    name."""
     inputs = torch.where(vertex < last, special["unk"], special["pad"])
     inputs = inputs.masked_fill(vertex == last, special["eos"])
     inputs[:, 0] = special["bos"]

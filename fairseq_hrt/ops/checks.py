@@ -54,7 +54,7 @@ def postponed_checks() -> Iterator[PostponedChecks]:
 
 def suspect(suspicious: Tensor, explain: Callable[[], None]) -> None:
     """Calls ``explain``, which raises an error, if the BoolTensor ``suspicious`` ``[]`` is True. In
-    a block of :func:`postponed_checks`, tensors on a GPU are only noted there."""
+    a block of :func:`postponed_checks`, a check of a tensor on a GPU is only recorded there."""
     later = _postponed.get()
     if later is not None and suspicious.device.type != "cpu":
         later.add(suspicious, explain)

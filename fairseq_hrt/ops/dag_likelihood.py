@@ -222,13 +222,13 @@ def _scaled(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths
 
 
 def _log(values: Tensor) -> Tensor:
-    """The logarithm, finite for 0."""
+    """The logarithm of non-negative ``values``, finite also for 0."""
     return values.clamp(min=1e-320).log()
 
 
 def _rescaled(current: Tensor, total: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-    """Divides ``current`` ``[B, L]`` by its maximum ``[B]``; returns (the quotient, ``total`` plus
-    the logarithm of the maximum, the maximum)."""
+    """Divides ``current`` ``[B, L]`` by its maximum ``[B]``, unless that is 0; returns (the
+    quotient, ``total`` ``[B]`` plus the logarithm of the divisor, the maximum)."""
     largest = current.amax(1)  # [B]
     usable = largest > 0
     total = torch.where(usable, total + _log(largest), total)  # [B]

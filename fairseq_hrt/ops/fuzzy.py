@@ -140,7 +140,7 @@ def fuzzy_alignment(
 @torch.no_grad()
 def _counts(targets: Tensor, lengths: Tensor, order: int, windows: int) -> Tensor:
     """How often each n-gram of the targets occurs: ``[B, W]`` with the count at its first
-    occurrence and 0 at later ones and at padding; W = T - n + 1."""
+    occurrence and 0 at later ones and at padding; W = ``windows`` = T - ``order`` + 1."""
     if not windows:
         return targets.new_zeros(len(targets), 0)
     grams = targets.unfold(1, order, 1)  # [B, W, n]

@@ -59,7 +59,7 @@ def gather_log_probs(
 
 
 def _product_type(features: Tensor, weight: Tensor) -> torch.dtype:
-    """The type in which PyTorch multiplies features and weight."""
+    """The type in which PyTorch multiplies features and weight: autocast's, else the weight's."""
     device = features.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
 

@@ -89,8 +89,8 @@ def _through_repeats(repeats: Tensor, others: Tensor, same: Tensor) -> Tensor:
 def _relative_to_rows(
     links: Tensor, same: Tensor, token_scores: Tensor, vertex_lengths: Tensor
 ) -> Tensor:
-    """:func:`without_repeats` in float64, slower, with a relative error of 1e-300 per row:
-    ``[B, L, L]``.
+    """:func:`without_repeats` in float64, which is slower: only probabilities below about 1e-300
+    times the sum of their row underflow. ``[B, L, L]``.
 
     The sum s(u) of each row of the result is computed first, as a logarithm. With it, (I - M)^(-1)
     D = diag(s) (I - diag(1/s) M diag(s))^(-1) diag(1/s) D, where the rows of [diag(1/s) M diag(s),

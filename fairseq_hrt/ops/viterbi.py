@@ -76,10 +76,10 @@ class _Pruning:
     path; it is pruned if no path through it can have a better rank (score / k ** beta) than the
     best path known already.
 
-    For beta = 1 this is Dinkelbach's algorithm (1967): if each vertex earns minus the best ratio of
-    score to number, the best path sums to 0, and only its own states remain. If that path has more
-    than ``limit`` vertices, the bonus is bisected between paths that are too long and paths that
-    are not.
+    For beta = 1 this is Dinkelbach's algorithm (1967): with a bonus for each vertex of minus the
+    best ratio of score to number of vertices, the best path sums to 0, and only its own states
+    remain. If that path has more than ``limit`` vertices, the bonus is found by bisection, between
+    one whose best path is too long and one whose best path is not.
 
     Args:
         edges: ``[L, L]``, the links, without padding.
@@ -172,7 +172,7 @@ def joint_viterbi(
 
     A_1(v) = links(0, v) + m(0) + m(v); A_k(v) = max_u [A_(k-1)(u) + links(u, v)] + m(v); S_k =
     max_v [A_k(v) + links(v, last)]. Scores are negative: a larger beta favours longer paths. If no
-    k is possible, the path is the link from the first vertex to the last.
+    k is possible, the path is the link from the first vertex to the last, if there is one.
 
     Args:
         vertex_scores: ``[B, L]``, m(v), log-probability of the best token of each vertex; zeros for

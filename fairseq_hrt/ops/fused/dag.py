@@ -147,8 +147,8 @@ def _forward(
     FROM: tl.constexpr,
     TO: tl.constexpr,
 ):
-    """One step of the recursion f of :mod:`..dag_likelihood`, for the vertices [first, until):
-    ``alpha`` [T, L]."""
+    """Writes row ``step`` of ``alpha`` [T, L], the recursion f of :mod:`..dag_likelihood`, from row
+    ``step`` - 1, for the vertices [first, until) of one sentence."""
     low, high = _range(step, steps, last, forward)
     for start in range(first, until, TO):
         vertex = start + tl.arange(0, TO)
@@ -186,7 +186,8 @@ def _backward(
     FROM: tl.constexpr,
     TO: tl.constexpr,
 ):
-    """One step of the backward recursion for the vertices [first, until): ``beta`` [T, L]."""
+    """Writes row ``step`` of ``beta`` [T, L], the backward recursion, from row ``step`` + 1, for
+    the vertices [first, until) of one sentence."""
     low, high = _range(step, steps, last, forward)
     for start in range(first, until, TO):
         source = start + tl.arange(0, TO)
@@ -286,8 +287,8 @@ def _use_kernel(
     FROM: tl.constexpr,
     TO: tl.constexpr,
 ):
-    """The expected use of the links of one tile, times the ``gradient`` [B] of the likelihood:
-    ``result`` [B, L, L]."""
+    """Writes the expected use of the links of one tile, times the ``gradient`` [B] of the
+    likelihood, into ``result`` [B, L, L]."""
     sentence = tl.program_id(0).to(tl.int64)
     steps = _length(target_lengths, sentence, tokens)
     last = _length(vertex_lengths, sentence, size)

@@ -47,8 +47,8 @@ def _absorb_kernel(
     ENDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Hashes a key [rows, columns] and then up to two mixed numbers into the state, which is a
-    tensor or a number; ``result`` is the next state or, at the end, float64 in [0, 1)."""
+    """Hashes a key [rows, columns] and then up to two integers, hashed already, into the state,
+    a tensor or a number; ``result`` is the next state or, at the end, float64 in [0, 1)."""
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = place < count
     row = place // columns
