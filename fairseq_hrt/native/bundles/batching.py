@@ -191,7 +191,7 @@ class Batcher:
         answers = [sentence.answer for sentence in request.sentences]
         with self._submitted:
             if self._closed:
-                raise QueueClosed("the queue is closed")
+                raise QueueClosed("the queue is closed and takes no more sentences")
             if self._waiting + len(answers) > self._max_queue:
                 raise QueueFull(
                     f"the queue is full: at most {self._max_queue} sentences may wait; try again"
@@ -372,7 +372,8 @@ class Batcher:
             )
             if len(results) != len(batch):
                 raise RuntimeError(
-                    f"the decoder returned {len(results)} results for {len(batch)} sentences"
+                    f"the decoder returned {len(results)} results for {len(batch)} pieces of"
+                    " sentences, not one for each"
                 )
         except Exception as error:  # whatever it is, somebody waits for an answer
             if len(batch) > 1:

@@ -140,12 +140,16 @@ def _read_json(path: Path, folder: Path) -> Dict[str, Any]:
             f"{folder} is not a bundle: {error}; make one with fairseq-hrt import or bundle"
         ) from error
     if len(content) > LARGEST:
-        raise ValueError(f"{path} does not describe a bundle: it has more than {LARGEST} bytes")
+        raise ValueError(
+            f"{path} does not describe a bundle: it has more than {LARGEST} bytes; make one with"
+            " fairseq-hrt import or bundle"
+        )
     try:
         return json_object(content.decode("utf-8"))
     except ValueError as error:
         raise ValueError(
-            f"{path} does not describe a bundle: {' '.join(str(error).split())}"
+            f"{path} does not describe a bundle: {' '.join(str(error).split())}; make one with"
+            " fairseq-hrt import or bundle"
         ) from None
 
 
@@ -178,11 +182,12 @@ def _require_file(folder: Path, name: object, path: Path) -> None:
         )
     if (folder / name).is_symlink():
         raise ValueError(
-            f"{path} names {shown(name)}, which is a link: a bundle holds its files itself"
+            f"{path} names {shown(name)}, which is a link: copy the file itself into the bundle"
         )
     if not (folder / name).is_file():
         raise ValueError(
-            f"{path} names {shown(name)}, which the bundle does not hold: copy all of its files"
+            f"{path} names {shown(name)}, which the bundle does not hold: copy the bundle with all"
+            " of its files"
         )
 
 

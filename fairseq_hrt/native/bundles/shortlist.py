@@ -93,7 +93,8 @@ def _lines(path: Path) -> Iterator[str]:
                 if len(line) > LONGEST_LINE or size > LARGEST:
                     raise ValueError(
                         f"{path} is not a shortlist: a line has more than {LONGEST_LINE >> 20} MB,"
-                        f" or the whole unpacked file more than {LARGEST >> 20} MB"
+                        f" or the whole unpacked file more than {LARGEST >> 20} MB; give a lex or"
+                        " vmap file"
                     )
                 yield line.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
@@ -118,7 +119,8 @@ def _read_lex(
             word, given, probability = parts[0], parts[1], float(parts[2])
         except (IndexError, ValueError):
             raise ValueError(
-                f"{path}: line {number} is {line[:80]!r}, not TARGET SOURCE PROBABILITY"
+                f"{path}: line {number} is {line[:80]!r}, not TARGET SOURCE PROBABILITY; give a lex"
+                " or vmap file"
             ) from None
         if word in _EMPTY or given in _EMPTY:
             continue

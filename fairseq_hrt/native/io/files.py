@@ -85,7 +85,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if target.exists() and not target.is_file():
         raise FileExistsError(
-            errno.EEXIST, "a device or pipe, which a file must not replace", str(path)
+            errno.EEXIST,
+            "a device or pipe, which a file must not replace; give another path",
+            str(path),
         )
     partial, descriptor = _create(target)
     stream = io.BufferedWriter(NamedFile(descriptor, str(path)))

@@ -180,8 +180,8 @@ class ResumableOutput:
 
     def _remedy(self) -> str:
         return (
-            f"give the same again, or remove {self.partial.name} and {self.notes.name} to start"
-            " anew"
+            f"give the same input and settings again, or remove {self.partial.name} and"
+            f" {self.notes.name} to start anew"
         )
 
     def _read_notes(self) -> Optional[Mapping[str, Any]]:

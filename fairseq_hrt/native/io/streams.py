@@ -78,7 +78,7 @@ class _Prefixed(io.RawIOBase):
 def standard_input() -> BinaryIO:
     """The standard input as a binary stream; raises ValueError if it is closed."""
     if sys.stdin is None or sys.stdin.closed:
-        raise ValueError("the standard input is closed: give a file, or < /dev/null for none")
+        raise ValueError("the standard input is closed: give a file, or < /dev/null for no input")
     return cast(BinaryIO, getattr(sys.stdin, "buffer", sys.stdin))
 
 
@@ -121,7 +121,9 @@ def raw_lines(source: BinaryIO, name: str, longest: int = -1) -> Iterator[bytes]
     try:
         yield from iter(lambda: source.readline(longest), b"")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{name}: damaged gzip data: {error}") from error
+        raise ValueError(
+            f"{name}: damaged gzip data: {error}; copy or compress the file again"
+        ) from error
 
 
 def _standard_output() -> BinaryIO:

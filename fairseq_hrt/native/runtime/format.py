@@ -232,7 +232,8 @@ def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
             text: Optional[str] = (file.metadata() or {}).get(KEY)
             if text is None:
                 raise ModelFileError(
-                    "it is not a model of the runtime (fix: fairseq-hrt bundle … --runtime int8)"
+                    "it is not a model of the runtime (fix: make one with fairseq-hrt bundle …"
+                    " --runtime int8)"
                 )
             header = Header.from_json(text)
             names: List[str] = list(file.keys()) if whole else []

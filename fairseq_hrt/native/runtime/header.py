@@ -37,20 +37,21 @@ class Header(FamilyFields):
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ModelFileError(
-                f"its header is not JSON ({error}); convert the model again"
+                f"the header is not JSON ({error}); convert the model again"
             ) from None
         if not isinstance(values, dict):
-            raise ModelFileError("its header is not a JSON object; convert the model again")
+            raise ModelFileError("the header is not a JSON object; convert the model again")
         version = values.pop("format", None)
         if version != FORMAT or isinstance(version, bool):
             raise ModelFileError(
-                f"its format is {version!r}, this release reads {FORMAT}; convert the model again"
+                f"the header's format is {version!r}, but this release reads {FORMAT}; convert the"
+                " model again"
             )
         known = {item.name: item for item in fields(cls)}
         odd = sorted((set(values) ^ set(known)) - (set(LATER) - set(values)))
         if odd:
             raise ModelFileError(
-                f"its header has a missing or unknown field, {odd[0]!r}; convert the model again"
+                f"the header has a missing or unknown field, {odd[0]!r}; convert the model again"
             )
         header = cls(
             **{
@@ -102,6 +103,6 @@ def _typed(name: str, kind: object, value: object) -> Any:
     ):
         return tuple(value)
     raise ModelFileError(
-        f"the field {name!r} of its header holds {value!r:.80}, which has the wrong type; convert"
-        " the model again"
+        f"the field {name!r} of the header holds {value!r:.80}, which has the wrong type or is too"
+        " large; convert the model again"
     )

@@ -103,7 +103,8 @@ def spoil(path, name, value):
 
 @pytest.mark.parametrize("change, message", [
     (lambda folder: dict(settings={**SETTINGS, "beam": "1"}),
-     r"other settings \(beam: '5' then, '1' now\); give the same again, or remove out.partial"),
+     r"other settings \(beam: '5' then, '1' now\); give the same input and settings again, or "
+     "remove out.partial"),
     (lambda folder: dict(settings={"beam": "5"}), r"names: \['a', 'b'\] then, None now"),
     (lambda folder: dict(lines=LINES[1:]), "the input is not the one"),
     (lambda folder: dict(lines=LINES[:4]), "the input is not the one"),

@@ -131,7 +131,7 @@ def test_files_of_earlier_releases_are_read():
         RECURRENT, cell="attention", zero_start=False
     )
     for name, value in (("cell", 1), ("zero_start", "yes")):
-        with pytest.raises(ModelFileError, match=f"the field '{name}' of its header holds"):
+        with pytest.raises(ModelFileError, match=f"the field '{name}' of the header holds"):
             Header.from_json(json.dumps({**values, name: value}))
 
 
@@ -150,7 +150,7 @@ def test_what_is_no_header(text, message):
 ])  # fmt: skip
 def test_every_field_has_its_type(name, value):
     values = {**json.loads(PLAIN.to_json()), name: value}
-    with pytest.raises(ModelFileError, match=f"the field '{name}' of its header holds"):
+    with pytest.raises(ModelFileError, match=f"the field '{name}' of the header holds"):
         Header.from_json(json.dumps(values))
     # An integer is a number as well.
     assert (
