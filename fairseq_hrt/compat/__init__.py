@@ -75,8 +75,8 @@ _left_to_the_doctor = False
 
 
 def install() -> None:
-    """Repairs fairseq's modules: those that are imported at once, the others when they are
-    imported. Further calls do nothing."""
+    """Repairs fairseq's modules: at once where they are imported already, the others as soon as
+    they are imported. Further calls do nothing."""
     if _finder in sys.meta_path:
         return
     sys.meta_path.insert(0, _finder)
@@ -110,8 +110,9 @@ def when_fairseq_is_imported(register: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def left_to_the_doctor() -> Iterator[None]:
-    """A context in which errors of registering the families are stored for the report of
-    ``fairseq-hrt doctor`` (:func:`import_error`) instead of raised."""
+    """A context in which the import of fairseq does not raise an error of registering the families'
+    tasks and models, but stores it (:func:`import_error`) for the report of ``fairseq-hrt
+    doctor``."""
     global _left_to_the_doctor
     _left_to_the_doctor = True
     try:

@@ -16,7 +16,7 @@ _PYTORCHS_ATTENTION = F.scaled_dot_product_attention
 
 @contextlib.contextmanager
 def bfloat16_products() -> Iterator[None]:
-    """A context in which matrix products are computed in bfloat16.
+    """A context in which PyTorch computes matrix products on a CPU in bfloat16.
 
     To be used for a single step of training or validation: leaving the context drops the bfloat16
     copies of the weights, which the optimizer's update makes outdated.

@@ -24,12 +24,20 @@ _LAST_CHARACTER = 0x10FFFF
 
 class ForgedArrayError(ValueError):
     """The file describes an array or a type in a way that NumPy never writes for plain numbers or
-    strings."""
+    strings. The message names it; :func:`.checkpoint_loading.load` adds the file, and what to
+    do."""
 
 
 class PickledDtype:
-    """Stands for ``numpy.dtype`` while a file is unpickled; ``dtype`` is the real type, once it is
-    checked."""
+    """Stands in for ``numpy.dtype`` while a file is unpickled.
+
+    Args:
+        text: the type as NumPy pickles it, e.g. ``f4``; ForgedArrayError unless it is a boolean,
+            integer, floating-point number or string.
+
+    Attributes:
+        dtype: the real type.
+    """
 
     def __init__(self, text: object, *_: object) -> None:
         if not isinstance(text, str) or not _TYPE.fullmatch(text):
@@ -39,11 +47,11 @@ class PickledDtype:
         self.dtype = numpy.dtype(text)
 
     def __setstate__(self, state: object) -> None:
-        """Checks the pickled state of a type: byte order, size and alignment must be those of the
-        plain type, and nothing else may be set.
+        """Takes over the byte order from the pickled state of a type. Size and alignment must be
+        those of the plain type, and neither fields nor anything else may be set.
 
         Raises:
-            ForgedArrayError: the state is another.
+            ForgedArrayError: the state does not have this form.
         """
         own, kinds = self.dtype, (int, str, type(None))
         if type(state) is tuple and len(state) == 8 and all(type(part) in kinds for part in state):
@@ -64,22 +72,22 @@ class PickledDtype:
 
 
 class PickledArray:
-    """Stands for an array while a file is unpickled, and for the class ``numpy.ndarray`` where the
-    file names it."""
+    """Stands in for an array while a file is unpickled, and for the class ``numpy.ndarray`` where
+    the file names it."""
 
     # Unhashable, as arrays are.
     __hash__ = None  # type: ignore[assignment]
 
     def __setstate__(self, state: object) -> None:
-        """Stores the pickled state: the tuple (version, shape, type, whether in Fortran order,
-        bytes)."""
+        """Stores the pickled state of an array for :meth:`built`, unchecked: if NumPy wrote it, the
+        tuple (version, shape, type, whether in Fortran order, bytes)."""
         self.state = state
 
     def built(self) -> "numpy.ndarray[Any, Any]":
         """Builds the array that the stored state describes.
 
         Raises:
-            ForgedArrayError: NumPy does not write such a state.
+            ForgedArrayError: there is no state, or NumPy does not write such a one.
         """
         state = getattr(self, "state", None)
         if type(state) is not tuple or len(state) != 5:
@@ -111,8 +119,9 @@ class PickledArray:
 
 
 def reconstruct(kind: object, shape: object, code: object) -> PickledArray:
-    """Stands for NumPy's ``_reconstruct``, which makes the empty array that a pickled state then
-    fills; ForgedArrayError for arguments that NumPy does not write."""
+    """Stands in for NumPy's ``_reconstruct``, which makes the empty array that a pickled state then
+    fills. Arguments other than those that NumPy always writes (the class, the shape (0,), ``b"b"``)
+    raise ForgedArrayError."""
     if kind is not PickledArray or shape != (0,) or code not in (b"b", "b"):
         raise ForgedArrayError(
             f"a NumPy array that begins as {shown((kind, shape, code))}, which NumPy does not write"
@@ -121,8 +130,8 @@ def reconstruct(kind: object, shape: object, code: object) -> PickledArray:
 
 
 def scalar(kind: object, data: object) -> object:
-    """Stands for NumPy's ``scalar``, which makes a scalar from its type and bytes; ForgedArrayError
-    if they do not fit."""
+    """Stands in for NumPy's ``scalar``: returns the NumPy scalar of the type ``kind`` from its
+    bytes ``data``; ForgedArrayError if they do not fit."""
     if type(kind) is not PickledDtype:
         raise ForgedArrayError(
             f"a NumPy scalar of the type {shown(kind)}, which NumPy does not write"
@@ -131,8 +140,15 @@ def scalar(kind: object, data: object) -> object:
 
 
 def _numbers(kind: PickledDtype, data: object, count: int, what: str) -> "numpy.ndarray[Any, Any]":
-    """``count`` elements from the bytes ``data``, which must have exactly their size; ``what``
-    names the array in the ForgedArrayError raised otherwise."""
+    """An array ``[count]`` of the type ``kind`` from the bytes ``data``.
+
+    Args:
+        what: names the array in error messages.
+
+    Raises:
+        ForgedArrayError: ``data`` are not exactly as many bytes, or contain characters that Unicode
+            does not have.
+    """
     dtype = kind.dtype
     if type(data) is not bytes or len(data) != count * dtype.itemsize:
         held = f"{len(data)} bytes" if isinstance(data, bytes) else shown(data)
@@ -149,8 +165,8 @@ def _numbers(kind: PickledDtype, data: object, count: int, what: str) -> "numpy.
 
 
 def stand_ins() -> List[Tuple[Callable[..., Any], str]]:
-    """The stand-ins as pairs (object, name of the NumPy type or function that it stands for in a
-    pickle)."""
+    """The stand-ins for NumPy's types and functions, as pairs (stand-in, name in a pickle of what
+    it replaces), in the form that ``torch.serialization.safe_globals`` takes."""
     found: List[Tuple[Callable[..., Any], str]] = [
         (PickledDtype, "numpy.dtype"),
         (PickledArray, "numpy.ndarray"),
@@ -165,8 +181,9 @@ def stand_ins() -> List[Tuple[Callable[..., Any], str]]:
 
 
 def with_arrays(state: object) -> object:
-    """Returns ``state``, the unpickled content of a file, with NumPy's arrays and types instead of
-    the stand-ins. Lists, dictionaries and objects are changed in place; tuples are copied.
+    """Returns ``state``, the unpickled content of a file, with the stand-ins at all depths replaced
+    by NumPy's arrays and types. Lists, dictionaries and objects are changed in place; tuples are
+    copied.
 
     Raises:
         ForgedArrayError: a stand-in holds a description that NumPy does not write.

@@ -48,7 +48,8 @@ _MOST_BITS = 64
 
 
 class UnsafeValueError(ValueError):
-    """A checkpoint's configuration has a value that must not reach fairseq.
+    """A checkpoint's configuration has a value that must not reach fairseq. To the message,
+    ``name=value, which …``, :func:`.checkpoint_loading.load` adds the file, and what to do.
 
     Attributes:
         name: the option, or ``the file``.
@@ -64,7 +65,7 @@ class UnsafeValueError(ValueError):
 def make_plain(state: object) -> None:
     """Replaces a checkpoint's configuration by a checked copy of plain values.
 
-    The objects in the file itself could show fairseq other values than the checks see: by
+    The configuration's own objects could show fairseq other values than the checks see: by
     attributes named like methods, by subclasses of OmegaConf's nodes, or by references that are
     resolved at each access.
 
@@ -104,8 +105,9 @@ def make_plain(state: object) -> None:
 
 
 def _require_no_node(value: object) -> None:
-    """Raises UnsafeValueError for OmegaConf's nodes outside of the configuration: they may refer to
-    environment variables, and fairseq would store what it reads there."""
+    """Raises UnsafeValueError if there are nodes of OmegaConf in ``value``, those parts of a
+    checkpoint, at all depths, that are not its configuration: nodes may refer to environment
+    variables, whose values fairseq would write into the next checkpoint."""
     waiting, seen = [value], set()
     while waiting:
         value = waiting.pop()
@@ -185,9 +187,9 @@ class _Copier:
         return plain
 
     def _step(self, name: str, depth: int, *, in_namespace: bool = False) -> None:
-        """Counts a value, and raises UnsafeValueError if there are too many or they are nested too
-        deeply: a few objects that contain each other twice, or themselves, would unfold to a huge
-        copy."""
+        """Counts a value that is to be copied. Raises UnsafeValueError, which names the option
+        ``name``, if the values are now too many or ``depth`` is too large: a few objects that
+        contain each other twice, or themselves, would unfold to a huge copy."""
         if in_namespace:
             self.values_in_namespaces += 1
         else:
@@ -215,8 +217,8 @@ class _Copier:
             raise UnsafeValueError(name, plain, reason)
 
     def _count(self, name: str, text: str) -> None:
-        """Counts the characters of strings that have to be parsed; raises UnsafeValueError if
-        checking them all would take too long."""
+        """Counts the characters of ``text``, the value of the option ``name``, if it has to be
+        parsed; raises UnsafeValueError if parsing all texts so far would take too long."""
         if "$" in text or "\\" in text or is_evaluated(name):
             self.characters += len(text)
         if self.characters > _MOST_CHARACTERS:
@@ -237,8 +239,8 @@ class _Copier:
         return copied
 
     def _target(self, name: str, path: str, depth: int) -> object:
-        """The value that a reference leads to; ``???``, OmegaConf's mark of a missing value, if it
-        leads nowhere.
+        """The value that a reference (``${path}``) leads to; ``???``, with which OmegaConf marks a
+        missing value, if there is none.
 
         Args:
             name: the option that holds the reference.
@@ -263,8 +265,9 @@ class _Copier:
         return value
 
     def _behind(self, name: str, value: object, depth: int) -> object:
-        """Returns the value that a node or a reference leads to, following further ones; other
-        values are returned as they are."""
+        """If ``value`` is a node of OmegaConf or a reference, returns what it holds or refers to,
+        itself followed in the same way; other values are returned as they are. ``name`` and
+        ``depth`` as in :meth:`_target`."""
         while True:
             self._step(name, depth)
             if _is_of_omegaconf(value):
@@ -286,7 +289,8 @@ def _is_of_omegaconf(value: object) -> bool:
 
 def _content_of_node(name: str, node: object) -> object:
     """The stored content of an OmegaConf node, read from its attributes, since the node's own
-    methods would resolve references."""
+    methods would resolve references. Raises UnsafeValueError, which names the option ``name``, if
+    there is none."""
     held = _vars_of(node)
     for attribute in ("_content", "_val"):
         if attribute in held:
@@ -301,8 +305,9 @@ def _key(name: str, key: object) -> object:
 
 
 def _scalar(name: str, value: object) -> object:
-    """Returns a value that is not a container as a plain Python value (NumPy's scalars, too);
-    UnsafeValueError if it is anything else."""
+    """Returns a string, bytes, number, boolean or None as a plain Python value; NumPy's scalars and
+    subclasses of str are converted. Raises UnsafeValueError, which names the option ``name``, for
+    any other object and for integers of more than 64 bits."""
     kind = type(value)
     if kind is int and cast(int, value).bit_length() > _MOST_BITS:
         raise UnsafeValueError(

@@ -53,8 +53,9 @@ class CorruptCheckpointError(RuntimeError, ValueError):
 
 
 def allowed_types() -> List[Allowed]:
-    """The types that fairseq puts into checkpoints besides tensors and plain containers: classes,
-    or pairs (object, name in the file) where that name is not the object's own."""
+    """The types that fairseq puts into checkpoints besides tensors and plain containers, in the
+    form that ``torch.serialization.safe_globals`` takes: classes, or pairs (object, its name in the
+    file) if that is not the object's own name."""
     from .checkpoint_arrays import stand_ins
 
     return [
@@ -116,8 +117,15 @@ def _sha256(path: str) -> str:
 
 
 def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
-    """Loads a file as `torch.load` does, with the types that fairseq writes allowed; trusted files
-    are loaded without restriction, and errors name the file.
+    """Loads a file as `torch.load` does, but allows only the types that fairseq writes, and checks
+    the contents. Files that the user trusts (:func:`is_trusted`) are loaded without restriction.
+
+    Args:
+        file: a path or an open file; errors name it.
+        kwargs: further arguments of `torch.load`; ``weights_only`` is replaced.
+
+    Returns:
+        The unpickled content of the file.
 
     Raises:
         UnsafeCheckpointError: a type is not allowed, or fairseq would run a string as code.
@@ -166,25 +174,27 @@ def load(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
 
 
 def load_checkpoint(file: Union[str, os.PathLike, IO[bytes]], **kwargs: Any) -> object:
-    """Loads a file by :func:`load` that must hold a dictionary, as every checkpoint does.
+    """:func:`load` for checkpoints, each of which holds a dictionary.
 
     Raises:
-        CorruptCheckpointError: the file holds another object, which fairseq might use like a
-            dictionary.
+        UnsafeCheckpointError: see :func:`load`.
+        CorruptCheckpointError: see :func:`load`; or the file holds another object, which fairseq
+            might use like a dictionary.
     """
     state = load(file, **kwargs)
     if not isinstance(state, dict):
         path = file if isinstance(file, (str, os.PathLike)) else getattr(file, "name", "the file")
         raise CorruptCheckpointError(
-            f"{path} is not a checkpoint: it holds a {type(state).__name__} instead of a dictionary"
+            f"{path} is not a checkpoint: it holds a {type(state).__name__} instead of a"
+            " dictionary; give a file that fairseq-train has saved"
         )
     return state
 
 
 @contextmanager
 def _resolvers(*, allowed: bool) -> Iterator[None]:
-    """A context in which OmegaConf has no resolvers (``${oc.env:…}``), unless ``allowed``. With
-    them, a file that holds only allowed types could read environment variables while it is
+    """A context in which OmegaConf cannot resolve ``${oc.env:…}`` and the like, unless ``allowed``.
+    Otherwise a file that holds only allowed types could read environment variables while it is
     unpickled (``list(ListConfig(["${oc.env:HOME}"]))``)."""
     from omegaconf.basecontainer import BaseContainer
 
@@ -215,8 +225,8 @@ _REFUSED = re.compile(
 
 
 def _explained(error: Exception, shown: str) -> Exception:
-    """The error to raise instead of PyTorch's: it tells the user what is wrong with the file and
-    what to do."""
+    """The error to raise instead of ``error``, PyTorch's: its message tells the user what is wrong
+    with the file, called ``shown``, and what to do."""
     message = str(error).strip() or type(error).__name__
     refused = _REFUSED.search(message) if isinstance(error, pickle.UnpicklingError) else None
     if refused is not None:
@@ -239,8 +249,8 @@ def _explained(error: Exception, shown: str) -> Exception:
 
 
 def _first_sentence(message: str) -> str:
-    """The first sentence of PyTorch's message, with unprintable characters escaped, as the message
-    may quote the file."""
+    """The first sentence of a message of PyTorch, at most 300 characters. Unprintable characters
+    are escaped, as the message may quote the file."""
     return escaped(message.splitlines()[0].split(". ")[0])[:300]
 
 

@@ -41,11 +41,11 @@ class OversizedModelError(ValueError):
 
 
 class SizeLimit:
-    """Counts the parameters of a model while this thread builds it, and compares them with those of
-    the checkpoint that was read last.
+    """Counts the parameters of a model while this thread builds it, and refuses to go on once there
+    are many more than the checkpoint holds that was passed to :meth:`begin` last.
 
     Args:
-        advice: the last sentence of the error message.
+        advice: the last sentence of the error message, which tells the user what to do.
     """
 
     def __init__(self, advice: str) -> None:
@@ -57,7 +57,8 @@ class SizeLimit:
         from the file ``path``.
 
         Raises:
-            OversizedModelError: the configuration asks for oversized position tables.
+            OversizedModelError: the configuration asks for a position table that alone exceeds the
+                limit.
         """
         held = [value for value in state["model"].values() if hasattr(value, "numel")]
         self.path, self.active, self.built = path, True, (0, 0)
@@ -117,8 +118,14 @@ class SizeLimit:
 
 
 def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
-    """Yields (name, number as an integer of at most 2**63) for all numbers of a configuration,
-    nested ones with dotted names, e.g. (``encoder.embed_dim``, 512)."""
+    """Yields (name, number) for all numbers of a configuration, also those in lists; in nested
+    ones names are dotted, e.g. (``encoder.embed_dim``, 512). Floats are truncated to integers,
+    numbers above 2**63 become 2**63, and booleans and NaN are skipped.
+
+    Args:
+        config: a namespace or mapping; anything else has no numbers.
+        prefix: put before each name.
+    """
     held: Mapping[Any, Any] = (
         vars(config)
         if isinstance(config, Namespace)
@@ -146,8 +153,8 @@ def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
 
 @contextmanager
 def counting(limit: SizeLimit) -> Iterator[None]:
-    """A context in which ``limit`` counts every parameter that a module registers, and a lack of
-    memory raises OversizedModelError."""
+    """A context in which ``limit`` counts every parameter that a PyTorch module registers. A lack
+    of memory, once ``limit`` has begun, raises OversizedModelError instead of PyTorch's error."""
     from torch.nn.modules.module import register_module_parameter_registration_hook
 
     handle = register_module_parameter_registration_hook(limit.count)
@@ -166,8 +173,9 @@ def bound_building(module: Any, is_trusted: Any, advice: Any) -> None:
 
     Args:
         module: ``fairseq.checkpoint_utils``, changed in place.
-        is_trusted: tells from a path whether the user trusts the file, which then has no limit.
-        advice: returns from a path the last sentence of the error message.
+        is_trusted: function from a path to whether the user trusts the file, which then has no
+            limit.
+        advice: function from a path to the last sentence of the error message.
     """
     load, read = module.load_model_ensemble_and_task, module.load_checkpoint_to_cpu
     current: Dict[int, SizeLimit] = {}

@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 
 def _on_cpu(common: Any) -> bool:
-    """Whether training with these options runs on a CPU; by the rule in fairseq's trainer.py:60."""
+    """Whether training with the options ``common`` (fairseq's group of this name) runs on a CPU, by
+    the rule in fairseq's trainer.py:60."""
     import torch
 
     return not common.tpu and (common.cpu or not torch.cuda.is_available())

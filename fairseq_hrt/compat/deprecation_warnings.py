@@ -32,7 +32,7 @@ _FAIRSEQ = r"fairseq(_cli)?(\.|$)"
 
 
 def _is_no_advice(record: logging.LogRecord) -> bool:
-    """Whether a log record is to be shown: any but the advice to install tensorboardX
+    """Whether a log record is to be shown: True for all but the advice to install tensorboardX
     (tasks/text_to_speech.py:34)."""
     return not record.getMessage().startswith("Please install tensorboardX")
 

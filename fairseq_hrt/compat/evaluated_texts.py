@@ -40,15 +40,15 @@ _LONGEST = 10_000
 
 
 def literal(text: str) -> object:
-    """Evaluates a literal of numbers, strings, True, False, None, tuples, lists, dictionaries,
-    ``+``, ``-`` and ``*``.
+    """The value of a Python expression that consists of numbers, strings, True, False, None,
+    tuples, lists, dictionaries, ``+``, ``-`` and ``*`` alone; nothing is run.
 
     Raises:
         SyntaxError: the text is not a Python expression; ``eval`` would raise the same.
         ValueError: the expression contains anything else, or its value is huge.
     """
     if len(text) > _LONGEST:
-        raise ValueError(f"{len(text)} characters")
+        raise ValueError(f"{len(text)} characters, more than {_LONGEST}")
     try:
         return _value(_parsed(text).body)[0]
     except (TypeError, RecursionError, MemoryError, OverflowError) as error:
@@ -64,8 +64,9 @@ def _parsed(text: str) -> ast.Expression:
 
 
 def _value(node: ast.AST) -> Tuple[Any, int]:
-    """(value, size) of the expression at a node; the size is the number of elements and characters
-    in the value at all depths. ValueError if the expression is not a literal or is huge."""
+    """(value, size) of the expression at a syntax node; the size is the number of elements and
+    characters in the value at all depths. ValueError if the expression is anything but a literal
+    (see :func:`literal`), or its value is huge."""
     if isinstance(node, ast.Constant) and isinstance(
         node.value, (int, float, str, bool, type(None))
     ):
@@ -95,12 +96,12 @@ def _values(nodes: Sequence[ast.AST]) -> Tuple[List[Any], int]:
 def _combined(
     operator: ast.operator, left: Tuple[Any, int], right: Tuple[Any, int]
 ) -> Tuple[Any, int]:
-    """(value, size) of ``left operator right``, where both sides are such pairs, see
-    :func:`_value`; ValueError if the result would be huge."""
+    """(value, size) of ``left operator right``; both sides are (value, size) as from
+    :func:`_value`. ValueError if the result, or a number in it, would be huge."""
     (first, size), (second, more) = left, right
     are_numbers = not any(isinstance(side, (str, list, tuple)) for side in (first, second))
     if are_numbers and max(abs(first), abs(second)) > 2.0**53:
-        raise ValueError("a huge number")
+        raise ValueError("a calculation with a number beyond 2**53")
     if isinstance(operator, ast.Mult):
         if not are_numbers:
             size = size * max(second, 0) if isinstance(second, int) else more * max(first, 0)
@@ -113,13 +114,13 @@ def _combined(
 
 def _allowed(size: int) -> int:
     if size > _LARGEST:
-        raise ValueError(f"{size} elements")
+        raise ValueError(f"{size} elements, more than {_LARGEST}")
     return size
 
 
 def why_refused(name: str, value: object) -> Optional[str]:
-    """The reason why fairseq must not get an option with this value, a clause that begins with
-    ``which``; None if it may.
+    """The reason why fairseq must not get an option with this value from a checkpoint, a clause
+    that begins with ``which``; None if the value is harmless.
 
     Args:
         name: the option.
@@ -167,7 +168,7 @@ def why_refused(name: str, value: object) -> Optional[str]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yields all strings in the value of a literal."""
+    """Yields all strings in the value of a literal, at all depths."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (list, tuple)):

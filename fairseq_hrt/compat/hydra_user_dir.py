@@ -14,8 +14,8 @@ from .importing import around
 
 
 def user_dir(arguments: Any) -> Optional[str]:
-    """The value of ``common.user_dir`` in hydra's arguments: from the command line, else from the
-    configuration file; None if there is none."""
+    """The value of ``common.user_dir`` in hydra's parsed ``arguments``: from the command line, else
+    from the configuration file that they name; None if neither has one."""
     for override in reversed(arguments.overrides):
         name, _, value = override.lstrip("+").partition("=")
         if name == "common.user_dir" and value:

@@ -26,13 +26,13 @@ class Repair:
     """A fault of fairseq and its repair.
 
     Args:
-        name: its name in reports and in ``FAIRSEQ_HRT_DISABLE_REPAIRS``.
-        modules: the modules of fairseq that are repaired.
+        name: the repair's name in reports and in ``FAIRSEQ_HRT_DISABLE_REPAIRS``.
+        modules: full names of the modules of fairseq that are repaired.
         reason: why the repair is needed; or a function that returns this, or None if the repair is
             not needed in this process.
         apply: makes the repair; called once with each module.
-        before_execution: True calls `apply` with the empty module, before its code runs; otherwise
-            afterwards.
+        before_execution: True: `apply` is called with the still empty module, before its code runs;
+            False: after it has run.
     """
 
     name: str
@@ -52,8 +52,8 @@ def around(name: str, reason: str, functions: Mapping[str, Callable[..., Any]]) 
 
     Args:
         name, reason: see :class:`Repair`.
-        functions: {``module:function`` or ``module:Class.method``: wrapper}; a wrapper is called
-            with the original function, followed by that call's arguments.
+        functions: {``module:function`` or ``module:Class.method``: wrapper}; a wrapper is called in
+            place of the original function, with that function and then the call's arguments.
     """
     places = [place.partition(":")[::2] for place in functions]
 
@@ -83,9 +83,10 @@ class RepairStatus:
 
     Attributes:
         repair: the repair.
-        reason: why it is needed; None if it is not, or not known yet.
+        reason: why the repair is needed; None if it is not, or none of its modules has been
+            imported yet.
         applied: names of the modules that it has been applied to.
-        failed: the error for each module on which it failed.
+        failed: {name of a module on which it failed: the error}.
         disabled: whether ``FAIRSEQ_HRT_DISABLE_REPAIRS`` switches it off.
     """
 
@@ -110,15 +111,16 @@ class RepairStatus:
 
 
 def disabled_repairs() -> List[str]:
-    """Names of the repairs that ``FAIRSEQ_HRT_DISABLE_REPAIRS`` switches off."""
+    """The names in ``FAIRSEQ_HRT_DISABLE_REPAIRS``, unchecked: those of repairs to switch off, or
+    ``all``. Empty if it is not set."""
     return [
         name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()
     ]
 
 
 class RepairingLoader(importlib.abc.Loader):
-    """Loads a module by its ordinary loader, and runs the module's repairs before and after its
-    code."""
+    """Loads a module by its ordinary loader, and lets the finder apply the module's repairs before
+    and after its code runs."""
 
     def __init__(self, loader: importlib.abc.Loader, finder: "RepairingFinder") -> None:
         self.loader = loader
@@ -169,8 +171,8 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
         self.running: Set[str] = set()
 
     def after(self, module: str, callback: Callable[[], None]) -> None:
-        """Calls `callback` once, as soon as the code of `module` has run; at once if it has run
-        already."""
+        """Calls `callback` once, as soon as the code of the module named `module` has run; at once
+        if it has run already."""
         if module in sys.modules and module not in self.running:
             callback()
             return
@@ -178,8 +180,9 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
         self.modules.add(module)
 
     def announce(self, module: str) -> None:
-        """Calls the callbacks that wait for `module` (:meth:`after`). If one raises an error, it
-        and those behind it are called when the module is imported again."""
+        """Calls the callbacks that wait for `module` (:meth:`after`), in order. If one raises an
+        error, the error is passed on; that callback and the remaining ones are called when the
+        module is imported again."""
         waiting = self.callbacks.get(module, [])
         while waiting:
             waiting[0]()
@@ -204,8 +207,8 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
         return None
 
     def repair(self, module: types.ModuleType, *, before_execution: bool) -> None:
-        """Applies those repairs of `module` that belong before its code, or else those that belong
-        after it."""
+        """Applies the repairs of `module` whose ``before_execution`` has this value, unless they
+        are disabled, applied already or not needed. An error is logged and stored, not raised."""
         for status in self.statuses:
             repair = status.repair
             if (

@@ -30,7 +30,8 @@ def _parse(
 
 
 def _hold_back_help(parser: Any, without_help: Sequence[str]) -> None:
-    """Makes the parser's next parsing ignore ``--help``, and only that one."""
+    """Makes ``parser`` parse ``without_help``, the arguments without ``--help``, when its
+    ``parse_known_args`` is called next; later calls parse what they are given."""
     parse_known = parser.parse_known_args
 
     def first(args: Any = None, namespace: Any = None) -> Any:

@@ -44,8 +44,8 @@ def explanation(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
 
 
 def _words(tensors: Mapping[str, Any]) -> Dict[str, int]:
-    """The number of words in each dictionary, by a phrase for the message with two gaps: for the
-    number in the checkpoint and that in the model."""
+    """The number of words in each dictionary, as {phrase of the message: number}. Each phrase has
+    two ``{}``, for the checkpoint's number and the model's; see :func:`_unlike`."""
     tables = {side: tensors.get(f"{part}.embed_tokens.weight") for side, part in _SIDES}
     return {
         f"{side} dictionary has {{}} words (that of the data {{}})": len(table)
@@ -55,8 +55,9 @@ def _words(tensors: Mapping[str, Any]) -> Dict[str, int]:
 
 
 def _sizes(tensors: Mapping[str, Any]) -> Dict[str, int]:
-    """The sizes that options of fairseq's Transformers set (width, layers, feed-forward), by a
-    phrase for the message with two gaps: for the checkpoint's size and the model's."""
+    """Width, number of layers and feed-forward width of encoder and decoder, as {phrase of the
+    message: size}. Each phrase names the option that sets the size, and has two ``{}``, for the
+    checkpoint's size and the model's; see :func:`_unlike`."""
     sizes: Dict[str, int] = {}
     for _, part in _SIDES:
         table = tensors.get(f"{part}.embed_tokens.weight")
@@ -113,8 +114,9 @@ def _explained(load: Any, model: Any, state_dict: Any, *args: Any, **kwargs: Any
 
 
 def _resumed(load: Any, trainer: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
-    """Wraps ``Trainer.load_checkpoint(filename, reset_optimizer=False, ...)``: explains parameters
-    that do not fit, and refuses to continue with an optimizer's state that does not."""
+    """Calls ``load``, fairseq's ``Trainer.load_checkpoint(filename, reset_optimizer=False, ...)``.
+    Raises ValueError, with an explanation, if the checkpoint's parameters do not fit the model, or
+    if its optimizer's state, which is not to be reset, does not fit them."""
     anew = kwargs.get("reset_optimizer", args[0] if args else False)
     try:
         extra = load(trainer, filename, *args, **kwargs)
@@ -137,14 +139,14 @@ def _require_same_options(trainer: Any, filename: Any) -> None:
     changed = getattr(getattr(trainer.get_model(), "decoder", None), "refitted", "")
     if changed:
         raise ValueError(
-            f"{filename}: {changed}; give the options of that training to continue it, or start"
-            " another one from it by --finetune-from-model with another --save-dir"
+            f"{filename}: {changed}; give the options of that training to continue it, or start a"
+            " new training from this checkpoint by --finetune-from-model with another --save-dir"
         )
 
 
 REPAIR = around(
     "mismatched-weights",
-    "what a checkpoint and a model do not share is told in dozens of lines, or by Adam",
+    "fairseq explains in dozens of lines, or not at all, why a checkpoint does not fit a model",
     {
         "fairseq.models.fairseq_model:BaseFairseqModel.load_state_dict": _explained,
         "fairseq.trainer:Trainer.load_checkpoint": _resumed,

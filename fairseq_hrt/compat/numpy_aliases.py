@@ -24,7 +24,8 @@ _MODULES = (
 
 
 def _aliases() -> Dict[str, object]:
-    """The aliases that this NumPy lacks, as {name: replacement}."""
+    """The names in ``numpy`` that fairseq uses and this NumPy lacks or has changed, as {name:
+    replacement}."""
     import numpy
 
     aliases = {"int": int, "float": float, "compat": types.SimpleNamespace(long=int)}
@@ -38,7 +39,8 @@ def _aliases() -> Dict[str, object]:
 
 
 def _percentile(*args: Any, interpolation: str = "linear", **kwargs: Any) -> Any:
-    """``numpy.percentile`` with the former name of its argument ``method``."""
+    """``numpy.percentile``, whose argument ``method`` may also be given by its former name,
+    ``interpolation``."""
     import numpy
 
     return numpy.percentile(*args, **{"method": interpolation, **kwargs})

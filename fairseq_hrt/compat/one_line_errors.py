@@ -23,8 +23,9 @@ class Refusal(ValueError):
 
 
 def explained(error: Optional[BaseException]) -> Optional[str]:
-    """The message, in one line, of the refusal that caused an error: by this package, by fairseq's
-    loading of checkpoints, or for a missing file. None if there is no such refusal."""
+    """The message, in one line, of the refusal that caused an error: a ValueError, OSError or
+    MismatchedWeightsError that this package or fairseq's loading of checkpoints raised, or a
+    missing file that fairseq was to open. None if ``error`` has no such cause."""
     while error is not None:
         if type(error).__name__ == "ProcessRaisedException":
             # PyTorch passes on the text of the other process's traceback.
@@ -62,8 +63,8 @@ def _debugging() -> bool:
 
 
 def _ending(refused: Callable[[str], Any]) -> Callable[..., Any]:
-    """A wrapper for a main function of fairseq: where that function fails by a refusal, ``refused``
-    is called with the one-line message."""
+    """A wrapper for main functions of fairseq, as :func:`.importing.around` takes it. If the main
+    function fails by a refusal (:func:`explained`), ``refused`` is called with the message."""
 
     def run(main: Any, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -12,7 +12,8 @@ import sys
 
 
 class RepairFairseq:
-    """Meta-path finder that finds nothing itself."""
+    """Meta-path finder that installs the repairs when fairseq is imported, and finds no module
+    itself."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> object:
