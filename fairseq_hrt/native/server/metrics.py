@@ -97,7 +97,7 @@ def reserve_space(systems: int) -> None:
             (folder / f"{kind}_{os.getpid()}.db").write_bytes(bytes(size))
     except OSError as error:
         raise OSError(
-            f"no room for the figures of a worker in {folder.parent} ({error.strerror}): set TMPDIR"
+            f"no room for the metrics of a worker in {folder.parent} ({error.strerror}): set TMPDIR"
             f" to a folder with {3 * size >> 10} kB for each worker"
         ) from error
 

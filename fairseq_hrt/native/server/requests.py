@@ -117,8 +117,8 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
     both have a field, that of the body counts.
 
     Raises:
-        RequestError: status 400 if the body does not match its content type, 415 if this is
-            unknown.
+        RequestError: status 400 if the body does not match its content type, 415 if that type
+            is unknown.
     """
     fields: Dict[str, Any] = _pairs(query)
     kind = content_type.split(";")[0].strip().lower()
@@ -310,8 +310,8 @@ def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
 
 
 def _require_known(fields: Mapping[str, Any], detailed: bool) -> None:
-    """Raises RequestError for a field that has no effect: if ``detailed`` (/v1/translate), for one
-    that does not exist; else only for one of /v1/translate, as LibreTranslate ignores others."""
+    """Raises RequestError for a field that has no effect. If ``detailed`` (/v1/translate), that is
+    any unknown field; else only one of /v1/translate, since LibreTranslate ignores unknown ones."""
     known = (*COMPATIBLE, *OWN, *DETAILED)
     for name in fields:
         if not detailed and name in DETAILED:

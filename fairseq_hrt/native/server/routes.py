@@ -310,7 +310,8 @@ class Server:
 
 
 def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
-    """The entry of a sentence in an answer of /v1/translate."""
+    """The entry of a sentence in an answer of /v1/translate. ``translation``: the sentence's
+    :class:`..bundles.translation.Translation`, made by ``system``."""
     return {
         "source": translation.source,
         "text": translation.text,

@@ -134,7 +134,7 @@ def _check_hosts(hosts: Iterable[str]) -> None:
 
 def parse_served(text: str) -> Tuple[str, Path]:
     """Reads an argument ``NAME=BUNDLE`` or ``BUNDLE``; returns (name of the system, folder of the
-    bundle). A system without NAME has that of its folder.
+    bundle). Without NAME, the folder's name is taken.
 
     Raises:
         ValueError: the name or the folder is empty.

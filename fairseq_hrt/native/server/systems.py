@@ -187,9 +187,9 @@ def load_served(
 
 
 def _drop_unanswered(translation: Any, aligned: bool) -> None:
-    """Empties the fields of a translation that no answer shows: those of a large request would fill
-    the memory until it is answered. ``aligned``: whether tags and placeholders are to be put into
-    the texts, for which the tokens of alternatives are kept."""
+    """Empties the fields of a translation that no answer shows: kept until a large request is
+    answered, they would fill the memory. ``aligned``: whether tags and placeholders are to be put
+    into the texts, for which the tokens of alternatives are kept."""
     others = getattr(translation, "alternatives", ())
     for one in (translation, *others):
         one.positional_scores = []

@@ -27,7 +27,9 @@ class Words:
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} cannot be read as a dictionary: {error}") from error
+            raise ValueError(
+                f"{path} cannot be read as a dictionary of fairseq (dict.LANGUAGE.txt): {error}"
+            ) from error
         for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines, start=1):
             word, space, count = line.rstrip().rpartition(" ")
             overwrite = count == _OVERWRITE

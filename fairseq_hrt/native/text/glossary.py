@@ -133,7 +133,7 @@ class Glossary:
 
     def __init__(self, terms: Mapping[str, str]) -> None:
         if not terms:
-            raise ValueError("a glossary without terms: give at least one, or no glossary")
+            raise ValueError("a glossary without terms: give at least one term, or no glossary")
         if len(terms) > MOST_TERMS:
             raise ValueError(f"a glossary of {len(terms)} terms: at most {MOST_TERMS} are allowed")
         self.terms: Dict[str, str] = {}
@@ -153,7 +153,7 @@ class Glossary:
         if len(units.spans) > MOST_UNITS:
             raise ValueError(
                 f"term {shown(term)} has {len(units.spans)} words and signs; {MOST_UNITS} are"
-                " allowed"
+                " allowed: shorten it"
             )
         node = self._roots[0]
         for key in (units.bare[0], *units.keys[1:]):
@@ -357,7 +357,9 @@ def _checked(kind: str, value: object) -> str:
     if not text:
         raise ValueError(f"a {kind} is empty: fill it in, or leave out the entry")
     if len(text) > LONGEST:
-        raise ValueError(f"{kind} {shown(text)} has {len(text)} characters; {LONGEST} are allowed")
+        raise ValueError(
+            f"{kind} {shown(text)} has {len(text)} characters; {LONGEST} are allowed: shorten it"
+        )
     if any(unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in text):
         raise ValueError(f"{kind} {shown(text)} holds control characters: leave them out")
     return unicodedata.normalize("NFC", text) if kind == "term" else text

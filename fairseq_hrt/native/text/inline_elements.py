@@ -140,7 +140,7 @@ class _Layout:
         Returns:
             A tuple (first, end, index in ``mark.inside``, mark) for each, in the order of the
             translation. The mark's words are [first, end); a mark without words has ``first`` =
-            ``end`` and belongs into the gap before that word.
+            ``end`` and belongs in the gap before that word.
         """
         spans = [
             (self.source.before(one.start), self.source.before(one.end)) for one in mark.inside

@@ -22,8 +22,8 @@ _CJK = (
 
 
 def _class(ends: Ranges, below: int = 0x110000) -> str:
-    """Writes ranges of code points (first, last, first, last, …) for the inside of the brackets of
-    a regular expression; ranges that do not begin below ``below`` are left out."""
+    """Writes ranges of code points (first, last, first, last, …) as they stand between the brackets
+    of a regular expression; ranges that begin at ``below`` or above are left out."""
     pairs = zip(ends[::2], ends[1::2])
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in pairs if first < below)
 

@@ -54,7 +54,7 @@ class Tokenization:
         Args:
             text: ``NAME[:LANGUAGE[:LANGUAGE]][+VARIANT...]``. A single language stands for both
                 sides.
-            languages: source and target language of the model, used if the text names none.
+            languages: source and target language of the model, used if ``text`` names none.
 
         Raises:
             ValueError: a name or a variant does not exist, or has no effect for these languages.
@@ -63,8 +63,8 @@ class Tokenization:
         name, own, variants = form.groups() if form else (text, "", "")
         if name not in TOKENIZERS:
             raise ValueError(
-                f"tokenizer {shown(text)} is unknown: choose one of {', '.join(TOKENIZERS)}, moses"
-                f" perhaps with variants, e.g. moses+escape+aggressive ({', '.join(VARIANTS)})"
+                f"tokenizer {shown(text)} is unknown: choose one of {', '.join(TOKENIZERS)}; moses"
+                f" may have variants ({', '.join(VARIANTS)}), e.g. moses+escape+aggressive"
             )
         given = own.split(":")[1:]
         if given and name == "space":

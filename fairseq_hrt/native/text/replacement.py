@@ -93,7 +93,7 @@ def read_lexicon(path: str) -> Dict[str, str]:
         if columns and len(columns) < 2:
             raise ValueError(
                 f"--replace-unk {path}, line {number}: {line!r} is not a source word with its"
-                " translation"
+                " translation: write both, separated by a space"
             )
         if columns:
             lexicon[columns[0]] = columns[1]

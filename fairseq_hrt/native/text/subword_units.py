@@ -28,7 +28,9 @@ class SubwordUnits:
         try:
             text = codes.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"{codes} cannot be read as subword codes: {error}") from error
+            raise ValueError(
+                f"{codes} cannot be read as codes of subword-nmt or fastBPE: {error}"
+            ) from error
         lines = text.rstrip("\n").split("\n")
         self.version: Tuple[int, ...] = (0, 1)
         if lines[0].startswith("#version:"):

@@ -141,7 +141,7 @@ def _neighbour(line: str, place: int) -> str:
 
 def _without(line: str, runs: Sequence[Tuple[int, int]]) -> Tuple[str, List[int]]:
     """Removes the symbols at the spans ``runs`` from a line, and the spaces that are needless
-    without them. Returns the rest of the line, and for each run the index in it where it stood."""
+    without them. Returns the rest of the line, and the index in it at which each run stood."""
     text, places, last = "", [], 0
     for start, end in runs:
         text += line[last:start] if text else line[last:start].lstrip()
@@ -201,8 +201,9 @@ def all_links(
     alignment: Sequence[int],
 ) -> List[Link]:
     """The links of :func:`.word_alignment.links` (see there for the arguments). Equal symbols of
-    both texts, paired in order, are linked, too, where the model has no link for them since they
-    were carried over without it. If the texts are equal, each character is linked with itself."""
+    both texts, paired in order, are linked, too, where the model has linked none: such symbols were
+    carried over without the model. If both texts are equal, each character is linked with itself.
+    """
     if translation == source:
         # A name or a formula, for example: each character is where it was.
         return [Link(place, place + 1, place) for place in range(len(source))]

@@ -1,7 +1,7 @@
 """Alignment of the words of a translation with those of its source, in raw text.
 
 Models align subwords. Raw text differs from them by normalisation and tokenisation, of which only
-the result is known here: each subword is searched in the text, from left to right.
+the result is known here: each subword is searched for in the text, from left to right.
 """
 
 import itertools
@@ -96,7 +96,8 @@ def links(
     tokens: Sequence[str],
     alignment: Sequence[int],
 ) -> List[Link]:
-    """Turns the alignment of subwords into links between raw texts.
+    """Turns the alignment of subwords into links between raw texts. A token has no link if it or
+    its source subword is not found in its text.
 
     Args:
         source, translation: raw texts of a sentence.

@@ -113,7 +113,7 @@ def test_a_worker_without_room_for_its_figures(settings, caplog):
     assert ended.value.code == process.CANNOT_START
     (record,) = caplog.records
     assert record.message == (
-        f"error: no room for the figures of a worker in {settings.systems[0][1].parent} (File too"
+        f"error: no room for the metrics of a worker in {settings.systems[0][1].parent} (File too"
         " large): set TMPDIR to a folder with 408 kB for each worker"
     )
 
