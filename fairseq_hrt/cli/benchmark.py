@@ -312,7 +312,7 @@ def add_footprints(
     comparison: "Comparison", systems: "Sequence[System]", options: argparse.Namespace
 ) -> None:
     """Measures each system's loading time and memory, by loading it again in a process of its own,
-    and stores them in the comparison's results."""
+    and stores them in ``comparison.results``, whose order is that of ``systems``."""
     from ..evaluation.footprint import measure_footprint
 
     largest = max(comparison.settings.batch_sizes)

@@ -78,8 +78,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def add_examples_argument(parser: argparse.ArgumentParser, default: str) -> None:
-    """Adds ``--examples``; ``default`` names, in the option's help, the sentences that are taken if
-    it is not given."""
+    """Adds ``--examples``; ``default`` tells, in the option's help, which sentences are taken
+    without the option."""
     parser.add_argument(
         "--examples",
         type=Path,
@@ -94,8 +94,8 @@ def add_examples_argument(parser: argparse.ArgumentParser, default: str) -> None
 def add_runtime_arguments(
     parser: argparse.ArgumentParser, compared: str
 ) -> argparse._ArgumentGroup:
-    """Adds ``--runtime`` and ``--runtime-lines`` in a group, which is returned; ``compared`` names,
-    in the help, the lines that both engines translate by default."""
+    """Adds ``--runtime`` and ``--runtime-lines`` in a group, and returns the group. ``compared``
+    tells, in the help, which lines both engines translate without ``--runtime-lines``."""
     group = parser.add_argument_group("native engine")
     group.add_argument(
         "--runtime",

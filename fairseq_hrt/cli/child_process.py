@@ -62,8 +62,8 @@ def _kill(child: "subprocess.Popen[str]") -> None:
 
 
 def run_in_child() -> None:
-    """The program that the child process runs: watches for the end of the parent, and runs the
-    module named by the command line."""
+    """The program of the child process: runs the module that the first command-line argument names,
+    with the other arguments, and ends at once if the parent process ends."""
     watched = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

@@ -32,8 +32,9 @@ def command(
     progress: bool = True,
     intermixed: bool = False,
 ) -> Callable[..., None]:
-    """Makes a verb's ``main``, which takes the command's arguments (default: those of the process).
-    It prints an error in options or files as one line and ends with exit status 2.
+    """Makes the ``main`` function of a verb (a subcommand of ``fairseq-hrt``). That function takes
+    the verb's arguments (default: those of the process); on an error in options or files it prints
+    one line and ends the process with exit status 2.
 
     Args:
         build_parser: makes the parser of the verb's options.
@@ -190,8 +191,8 @@ def language_arguments(source: Optional[str], target: Optional[str]) -> List[str
 
 
 def data_arguments(options: argparse.Namespace) -> List[str]:
-    """The arguments of ``fairseq-generate`` that choose the data; a bundle in the place of the data
-    provides its dictionaries and languages."""
+    """The arguments of ``fairseq-generate`` that choose the data. If ``options.data`` is a bundle,
+    it provides the dictionaries and the languages."""
     bundle = given_bundle(options)
     languages = (options.source_lang, options.target_lang)
     if bundle is not None:
@@ -200,7 +201,7 @@ def data_arguments(options: argparse.Namespace) -> List[str]:
 
 
 def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
-    """The bundle, if one is given in the place of the data folder; else None.
+    """The bundle, if ``options.data`` is the folder of one; None if it is a folder of data.
 
     Raises:
         ValueError: the bundle's path contains fairseq's path separator.
@@ -217,8 +218,8 @@ def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
 
 
 def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
-    """The systems that ``--system`` describes; without it, the bundle that is given in the place of
-    the data.
+    """The systems that ``--system`` describes; without ``--system`` the bundle that is given in the
+    place of the data folder.
 
     Raises:
         ValueError: neither a system nor a bundle is given, or two systems share a name.
@@ -237,8 +238,8 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
         ]
     if not specs:
         raise ValueError(
-            "no system is given; add --system name=...,path=... (or give a bundle in the place of"
-            " the data, which is then the system)"
+            "no system is given; add --system name=...,path=... (or give a bundle instead of the"
+            " data folder: it is then the system)"
         )
     if len({spec.name for spec in specs}) < len(specs):
         raise ValueError(

@@ -212,10 +212,18 @@ def data_files(data: str, subset: str, languages: Sequence[str]) -> List[Path]:
 
 
 def other_sets(folder: Path, languages: Sequence[str]) -> Dict[str, Path]:
-    """The files of the validation and test sets in ``folder``, by their names for the direction
-    ``languages``, e.g. ``valid.de-en.de.bin``. Where a file is missing, that of the other direction
-    (``valid.en-de.de.bin``) is taken, as fairseq does. Of several data folders, fairseq reads these
-    sets from the first only."""
+    """Finds the files of the validation and test sets in a data folder (of several folders, fairseq
+    reads these sets from the first only).
+
+    Args:
+        folder: the data folder.
+        languages: the source and the target language.
+
+    Returns:
+        {name of the file for this direction, e.g. ``valid.de-en.de.bin``: file}. Where that file is
+        missing, the one of the opposite direction (``valid.en-de.de.bin``) is taken, as fairseq
+        does.
+    """
     forward, backward = ("-".join(pair) for pair in (languages, languages[::-1]))
     found = {}
     for pair in (backward, forward):

@@ -102,7 +102,7 @@ def user_dir() -> str:
 
 def examine() -> Report:
     """Examines this installation and returns the report. If the installation can train, this
-    imports fairseq and every family."""
+    imports fairseq and all of this package's models."""
     report = Report()
     if only_translates():
         report.sections["Installation"] = [
@@ -241,8 +241,8 @@ def _check_rooms(report: Report) -> None:
 
 
 def _import_what_is_repaired(report: Report) -> None:
-    """Imports every module of fairseq that has a repair, since repairs are applied, and fail, at
-    import."""
+    """Imports every module of fairseq that this package repairs, since a repair is applied when its
+    module is imported; adds a problem for each import that fails."""
     for module in sorted({module for status in statuses() for module in status.repair.modules}):
         try:
             importlib.import_module(module)

@@ -122,6 +122,12 @@ def score(
 ) -> None:
     """Scores the pairs (source, translation) and writes an output line for each.
 
+    Args:
+        model: a :class:`~..native.bundles.translator.Translator`.
+        pairs: the pairs, as raw text.
+        output: a binary file; the lines are UTF-8.
+        options: the options of the command line.
+
     Raises:
         ValueError: a line is too long for the model; the message names its number.
     """

@@ -199,8 +199,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:
-    """Translates all inputs (``--resume``), except for those lines that an interrupted run has
-    finished."""
+    """Translates the inputs of all ``jobs`` with ``model``, a Translator, except for those lines
+    that an interrupted run has finished (``--resume``)."""
     from ..native.io.resuming import ResumableOutput, identified_options
 
     identity = {
@@ -225,8 +225,8 @@ def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) ->
 
 
 def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:
-    """Translates all inputs. An output file appears when it is complete; to a pipe or device each
-    block is written at once."""
+    """Translates the inputs of all ``jobs`` (or ``--text``) with ``model``, a Translator. An output
+    file appears when it is complete; to a pipe or device each block of lines is written at once."""
 
     def translate(job: Job, target: BinaryIO, *, through: bool) -> None:
         def write(lines: List[bytes], data: bytes) -> None:
@@ -272,8 +272,8 @@ def translate_lines(
 ) -> None:
     """Translates lines of an input, and passes as many output lines to ``write``.
 
-    Blocks are cut by position in the input, so that a resumed run decodes the same sentences
-    together.
+    The lines are decoded in blocks of a fixed number of lines, so that a resumed run decodes the
+    same sentences together.
 
     Args:
         model: a :class:`~..native.bundles.translator.Translator`.
@@ -308,8 +308,8 @@ def translate_lines(
 
 
 def tell_engine(model: Any) -> None:
-    """Writes one line about the engine and its weights to the standard error; called last, so that
-    an error message is the only line."""
+    """Writes one line about the engine and weights of ``model``, a Translator, to the standard
+    error; called last, so that an error message is the only line."""
     sys.stderr.write(f"decoded with {model.describe()}\n")
 
 

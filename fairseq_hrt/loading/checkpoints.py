@@ -235,7 +235,7 @@ def _clear_embedding_files(config: Any, overrides: Mapping[str, Any]) -> None:
     Args:
         config: the checkpoint's ``cfg.model``, changed in place: the options get the value None,
             also those in nested configurations.
-        overrides: options by name that the user has set, and which are kept.
+        overrides: {option: value} that the user has set; these options are kept.
     """
     held = vars(config) if isinstance(config, Namespace) else config
     for name in list(held):

@@ -35,7 +35,8 @@ class LanguageTokens(NamedTuple):
     at_ends: bool
 
     def mark(self, row: Tensor) -> Tensor:
-        """Returns a source, LongTensor ``[S]`` ending in ``</s>``, with its language token."""
+        """Returns a source, LongTensor ``[S]`` ending in ``</s>``, with the language token added:
+        ``[S]`` if ``at_ends``, else ``[S + 1]``. Without a source token it stays as it is."""
         if self.source is None:
             return row
         token = row.new_tensor([self.source])
@@ -43,7 +44,7 @@ class LanguageTokens(NamedTuple):
 
     @property
     def more(self) -> int:
-        """How many tokens a source gets longer by :meth:`mark`, 0 or 1."""
+        """By how many tokens :meth:`mark` lengthens a source: 0 or 1."""
         return int(self.source is not None and not self.at_ends)
 
     def mark_sources(self, dataset: LanguagePairDataset) -> LanguagePairDataset:
@@ -75,8 +76,8 @@ class MultilingualTask(TranslationTask):
         prefix_tokens: Optional[Tensor] = None,
         constraints: Optional[Tensor] = None,
     ) -> Any:
-        """Translates a batch as fairseq's task does, but with a multilingual model so that
-        translations begin with the token of the target language."""
+        """Translates a batch as fairseq's task does; if the model is multilingual, each translation
+        begins with the token of the target language."""
         language = self.language
         if language is None or language.target is None:
             return super().inference_step(generator, models, sample, prefix_tokens, constraints)

@@ -27,7 +27,8 @@ def describe_graph(
     Returns:
         ``{"vertices": [{"vertex", "passing", "tokens": [{"token", "probability"}], "chosen"}],
         "links": [{"from", "to", "probability", "chosen"}], "translation", "score"}``. ``passing``
-        is the probability that a path passes the vertex, ``chosen`` whether ``path`` does.
+        is the probability that a path passes the vertex, ``chosen`` whether ``path`` passes the
+        vertex or takes the link.
     """
     passed = [0, *path]
     steps, passing = set(zip(passed, passed[1:])), passing_probabilities(links)

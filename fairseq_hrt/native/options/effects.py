@@ -35,7 +35,8 @@ def set_aside(
         values: the values of options by name; a condition holds if it depends on an option that is
             missing here.
         given: names of the options that the user gives now; if one of them has no effect, it is
-            refused, or reported if it has ``acts_as``. None: all options count as given.
+            refused or, if it has ``acts_as``, logged as a warning. None: all options count as
+            given.
         options: the options to check, each after those that its condition depends on.
 
     Raises:
@@ -88,8 +89,8 @@ def settled(
         if given is None or name in given:
             theirs = next(one.decodes or one.name for one in FAMILIES if one.name == option.origin)
             raise ValueError(
-                f"{flag(name)} {value} belongs to models of the family {theirs}, and this one is of"
-                f" the family {family}; leave out {flag(name)}"
+                f"{flag(name)} {value} belongs to models of the family {theirs}, and this model is"
+                f" of the family {family}; leave out {flag(name)}"
             )
         foreign[name] = option.default
     changes = {**foreign, **set_aside(own, given)}

@@ -28,7 +28,7 @@ class Option:
 
     Attributes:
         default: the option's value if none is given.
-        help: its help text; empty if fairseq has one, or if there is no flag.
+        help: the help text; empty if fairseq has a text for this option, or if it has no flag.
         least, most: limits of a number.
         when: the condition under which the option has an effect; None: always.
         neutral: further values that count as not given, besides None and the default: a ``min_len``
@@ -47,8 +47,8 @@ class Option:
             words, or True for a switch; None: nothing.
         rates: whether the option changes the scores of given translations (``--score-reference``).
         decodes: for an option of a task's training, whether it also changes decoding.
-        several: the value with which the search finds several translations; True: any value that is
-            at least their number; None: it does not depend on this option.
+        several: the value with which the search finds several translations; True: a value of at
+            least as many as are wanted; None: their number does not depend on this option.
     """
 
     default: Any = None
@@ -95,7 +95,8 @@ def count(default: Any, help: str = "", *, least: int = 1, **more: Any) -> Any:
 
 
 def options_in(*configurations: type) -> Dict[str, Option]:
-    """The options that are declared by :func:`option` in some dataclasses: {name: option}."""
+    """The options that the dataclasses ``configurations`` declare by :func:`option`: {name:
+    option}."""
     return {
         own.name: own.metadata["option"]
         for configuration in configurations

@@ -48,8 +48,8 @@ _SEVERAL = chosen("dag_decode_strategy", *SEVERAL_PATHS)
 
 @dataclass(frozen=True)
 class Schema:
-    """The decoding options of both engines; names and defaults of ``fairseq-generate`` and of our
-    tasks.
+    """The decoding options of both engines, with the names and defaults that ``fairseq-generate``
+    and this package's tasks give them. Options that are not listed here have a help text below.
 
     Attributes:
         unkpen: subtracted from the log-probability of ``<unk>``; infinity forbids it.

@@ -42,8 +42,8 @@ class DecodingOptions(Schema):
             raise ValueError(f"--temperature {self.temperature} must be greater than 0 and finite")
         if not (abs(self.unkpen) <= LARGEST_WEIGHT or self.unkpen == math.inf):
             raise ValueError(
-                f"--unkpen {self.unkpen}: give a number between ±{LARGEST_WEIGHT:g}, or inf to"
-                " forbid <unk>"
+                f"--unkpen {self.unkpen}: give a number from {-LARGEST_WEIGHT:g} to"
+                f" {LARGEST_WEIGHT:g}, or inf to forbid <unk>"
             )
         for family in FAMILIES:
             family.check_options(self)

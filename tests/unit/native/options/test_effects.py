@@ -170,7 +170,7 @@ def test_options_as_a_family_has_them(caplog):
             left,
             "hrt",
             ("dag_keep_repeats",),
-            f"--dag-keep-repeats True {belongs} dag, and this one",
+            f"--dag-keep-repeats True {belongs} dag, and this model",
         ),
         (
             left,

@@ -104,7 +104,7 @@ def test_vertices_write_unknown_words_only_where_that_is_allowed():
         assert values.unkpen == expected
 
 
-PLAIN_MODELS = "belongs to models of the family autoregressive, and this one is of the family"
+PLAIN_MODELS = "belongs to models of the family autoregressive, and this model is of the family"
 ONLY = "has an effect only with"
 
 
