@@ -167,9 +167,9 @@ def languages_of(
         language = own or asked
         if language is None:
             raise ValueError(
-                f"neither {checkpoint} nor the files in {data} tell the {side} language: give"
-                " fairseq-hrt import the options --source-language and --target-language, or"
-                " fairseq-hrt bundle a data folder that fairseq-preprocess has written"
+                f"neither {checkpoint} nor the files in {data} tell the {side} language:"
+                " fairseq-hrt import takes --source-language and --target-language; for fairseq-hrt"
+                " bundle, give a data folder that fairseq-preprocess has written"
             )
         if asked not in (None, language):
             raise ValueError(

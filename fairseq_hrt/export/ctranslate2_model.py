@@ -193,8 +193,8 @@ def export(
         difference = largest_difference(model, source, target, translator)
         if not difference < (TOLERANCE if quantization in (None, "float32") else float("inf")):
             raise ValueError(
-                f"the converted model's log-probabilities differ from fairseq's by up to"
-                f" {difference:.2g}, so nothing was written: decode the model with the engines of"
+                f"the converted model differs from fairseq's by {difference:.2g} in a"
+                " log-probability, so nothing was written: decode the model with the engines of"
                 " this package"
             )
         if codes is not None:

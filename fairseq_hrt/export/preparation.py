@@ -261,8 +261,7 @@ def _sample(
         if ids and max(ids) >= len(words):
             raise ValueError(
                 f"{data}: its sentences have the word number {max(ids)}, but its dictionary has"
-                f" {len(words)} words: put the dictionaries there with which fairseq-preprocess"
-                " wrote these sentences"
+                f" {len(words)} words: they were made with another dictionary; put that one there"
             )
         if words.unk in ids:
             continue

@@ -79,7 +79,7 @@ class TorchDecoder:
         return {"engine": "torch", "device": self.device.type}
 
     def describe(self) -> str:
-        """The engine and, once models are loaded, the type of their weights, in a few words."""
+        """The engine and, once models are loaded, the type and device of their weights."""
         return f"PyTorch: {numbers(self.models)}" if self.models else "PyTorch"
 
     def prepare(
@@ -202,8 +202,8 @@ class TorchDecoder:
         config = self._configuration(chosen, folder)
         if config.generation.prefix_size:
             raise ValueError(
-                f"prefix_size={config.generation.prefix_size}: a bundle gets no target lines to"
-                " take first words from; leave this option out, or use fairseq-generate"
+                f"prefix_size={config.generation.prefix_size}: there are no target lines to"
+                " take words from; leave it out, or use fairseq-generate"
             )
         # A dictionary is a file of unknown origin, too.
         with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
