@@ -11,7 +11,8 @@ from ..training import ACTIVATIONS, ConventionsConfig
 
 @dataclass
 class MarianModelConfig(ConventionsConfig):
-    """fairseq's Transformer options with Marian's conventions as defaults."""
+    """fairseq's Transformer options and those for Marian's conventions (activation, first position,
+    epsilon, output bias, start vector and recurrent cells), with Marian's values as defaults."""
 
     activation_fn: ChoiceEnum(ACTIVATIONS) = option("swish", "activation function to use")
     marian_first_position: Optional[int] = option(

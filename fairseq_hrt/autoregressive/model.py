@@ -9,7 +9,8 @@ from .decoder import MarianDecoder
 
 @register_model("marian_transformer")
 class MarianTransformerModel(ConfiguredTransformer):
-    """fairseq's Transformer with Marian's conventions, for imported models and new ones."""
+    """fairseq's Transformer with Marian's conventions (:class:`MarianModelConfig`), for models
+    imported from Marian and new ones."""
 
     config = MarianModelConfig
     decoder_class = MarianDecoder

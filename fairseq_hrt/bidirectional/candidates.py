@@ -101,9 +101,10 @@ def fold_paper(log_probs: Tensor, count: int) -> Blocks:
     """The best blocks that may follow each of G hypotheses, as the authors' released code finds
     them.
 
-    Slot by slot, the ``count`` best beginnings of blocks are extended by the ``count`` best words;
-    all ``count`` ** 2 results of the last slot are returned. For z = 1, which that code does not
-    support, the 2 * ``count`` best words are returned, of which at most one is ``</s>``.
+    For each of the z words in turn, the ``count`` best beginnings of blocks are extended by the
+    ``count`` best choices of that word; all ``count`` ** 2 results of the last extension are
+    returned. For z = 1, which that code does not support, the 2 * ``count`` best words are
+    returned, of which at most one is ``</s>``.
 
     Args:
         log_probs: ``[G, z, V]``, of the z words of the next step.

@@ -22,7 +22,7 @@ _SEVERAL_DIRECTIONS = at_least("bidirectional_directions", 2)
 
 @dataclass
 class BidirectionalModelConfig(ConventionsConfig):
-    """fairseq's Transformer options and the order in which the decoder writes."""
+    """fairseq's Transformer options, and those for the order in which the decoder writes."""
 
     bidirectional_directions: int = option(
         2,

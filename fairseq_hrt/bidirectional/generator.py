@@ -28,7 +28,8 @@ ORDER = {
 
 
 def require_one_order(models: Sequence[FairseqEncoderDecoderModel]) -> None:
-    """Raises ValueError if models of an ensemble differ in slot order or start symbols."""
+    """Raises ValueError if models of an ensemble differ in the order of writing, the words per step
+    or start symbols."""
     for name, option in ORDER.items():
         values = [getattr(model.decoder, name) for model in models]
         for number, value in enumerate(values):

@@ -105,9 +105,9 @@ def make_plain(state: object) -> None:
 
 
 def _require_no_node(value: object) -> None:
-    """Raises UnsafeValueError if there are nodes of OmegaConf in ``value``, those parts of a
-    checkpoint, at all depths, that are not its configuration: nodes may refer to environment
-    variables, whose values fairseq would write into the next checkpoint."""
+    """Raises UnsafeValueError if there is a node of OmegaConf, at any depth, in ``value``, which
+    holds the parts of a checkpoint outside its configuration: a node may refer to environment
+    variables, whose values fairseq would store."""
     waiting, seen = [value], set()
     while waiting:
         value = waiting.pop()
@@ -187,9 +187,10 @@ class _Copier:
         return plain
 
     def _step(self, name: str, depth: int, *, in_namespace: bool = False) -> None:
-        """Counts a value that is to be copied. Raises UnsafeValueError, which names the option
-        ``name``, if the values are now too many or ``depth`` is too large: a few objects that
-        contain each other twice, or themselves, would unfold to a huge copy."""
+        """Counts a value that is to be copied; for values in namespaces the limit is higher. Raises
+        UnsafeValueError, which names the option ``name``, if the values are now too many or
+        ``depth`` is too large: a few objects that contain each other twice, or themselves, would
+        unfold to a huge copy."""
         if in_namespace:
             self.values_in_namespaces += 1
         else:

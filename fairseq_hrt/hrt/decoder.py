@@ -102,7 +102,7 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         if cfg.checkpoint_activations or cfg.offload_activations:
             raise ValueError(
                 "hrt_transformer supports neither --checkpoint-activations nor"
-                " --offload-activations"
+                " --offload-activations: leave them out"
             )
         return HRTDecoderLayer(cfg, no_encoder_attn)
 
@@ -112,8 +112,8 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         return self.vocabulary_size
 
     def start_symbol(self, chunk_size: int) -> int:
-        """Id of ``<s_K>``, the first input of stage I with chunk size K; for K = 1 fairseq's
-        ordinary start symbol, ``</s>``.
+        """Id of ``<s_K>``, the first input where every K-th token is decoded (K the chunk size);
+        for K = 1 fairseq's ordinary start symbol, ``</s>``.
 
         Raises:
             ValueError: the model was not trained for this chunk size.

@@ -48,7 +48,9 @@ def _same_number(kept: List[List[Hypothesis]]) -> Tuple[List[Hypothesis], int]:
 
 
 class HRTGenerator(AutoregressiveGenerator):
-    """Hybrid-regressive decoding (HRT, section 4.4).
+    """Hybrid-regressive decoding (HRT, section 4.4): stage I writes every K-th token by beam
+    search, stage II all others in one parallel pass. K, the chunk size, may depend on the source's
+    length.
 
     Args:
         models: HRT models, trained for the same chunk sizes.
@@ -76,7 +78,7 @@ class HRTGenerator(AutoregressiveGenerator):
         if len({tuple(model.decoder.chunk_sizes) for model in models}) > 1:
             raise ValueError(
                 "the models of an ensemble must be trained for the same --hrt-chunk-sizes: leave"
-                " out of --path those that differ"
+                " those that differ out of --path"
             )
         self._layouts: Dict[Tuple[int, int, torch.device], Tuple[Tensor, Tensor]] = {}
 
@@ -215,8 +217,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return best.view(shape), choice.view(shape)
 
     def decode_chunks(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
-        """Runs both stages on the encoder outputs of each model; returns the translations of each
-        sentence, best first."""
+        """Runs both stages of decoding, given the encoder outputs of each model and K; returns the
+        translations of each sentence, best first."""
         kept = self.skip_at(memories, chunk_size)
         kept = [hypotheses[: self.nat_beam] for hypotheses in kept]
         return self.skip_cmlm(memories, kept, chunk_size)
@@ -343,8 +345,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return tokens, inside.unsqueeze(1)  # [R, L], [R, 1, L]
 
     def _layout(self, length: int, chunk_size: int, device: torch.device) -> Tuple[Tensor, Tensor]:
-        """(Positions 1 to L of stage II, ``[L]``, for L = ``length``; indices from 0 of the masked
-        ones, ``[q']``). Both are cached for later batches."""
+        """(Positions 1 to L of stage II, ``[L]``, for L = ``length``; indices from 0 of the q'
+        masked ones, all but every K-th, ``[q']``). Both are cached for later batches."""
         key = (length, chunk_size, device)
         if key not in self._layouts:
             positions = torch.arange(1, length + 1, device=device)  # [L]

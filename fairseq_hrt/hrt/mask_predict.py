@@ -131,7 +131,8 @@ class MaskPredictTask(TranslationLevenshteinTask):
     cfg: MaskPredictTaskConfig
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Builds the model.
+        """Builds the model; ``from_checkpoint`` is True if a checkpoint is to be loaded into it for
+        decoding.
 
         Raises:
             ValueError: an option of the task was given that has no effect.

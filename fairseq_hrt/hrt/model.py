@@ -14,7 +14,8 @@ from .sample import TrainingViews
 
 @register_model("hrt_transformer")
 class HRTTransformerModel(ConfiguredTransformer):
-    """A Transformer with one decoder for both stages of hybrid-regressive translation."""
+    """A Transformer for hybrid-regressive translation: the same decoder writes every K-th token
+    from left to right, and then all others at once."""
 
     config = HRTModelConfig
     decoder_class = HRTDecoder

@@ -25,7 +25,8 @@ logger = logging.getLogger(__name__)
 
 @register_task("translation_hrt", dataclass=HRTTaskConfig)
 class HRTTranslationTask(EngineTranslationTask):
-    """Hybrid-regressive translation."""
+    """Hybrid-regressive translation: every K-th token is written from left to right, then all
+    others at once."""
 
     cfg: HRTTaskConfig
     family = "hrt"
@@ -84,7 +85,7 @@ class HRTTranslationTask(EngineTranslationTask):
 
     def curriculum_share(self, update: int) -> float:
         """The share of sentences trained with chunks in update t: p_k = (t / T) ** lambda (HRT,
-        Eq. 5), at most 1, with T the curriculum's length and lambda its exponent.
+        Eq. 5), at most 1, with T the curriculum's length and lambda its exponent; 1 for lambda = 0.
 
         Raises:
             ValueError: the length of the curriculum is unknown.
@@ -93,8 +94,8 @@ class HRTTranslationTask(EngineTranslationTask):
         return float(min(1.0, update / total) ** power) if power else 1.0
 
     def _curriculum(self) -> Tuple[int, float]:
-        """The curriculum's length in updates, and its exponent; (0, 0) for an exponent of 0, which
-        switches the curriculum off."""
+        """(Length in updates, exponent) of the curriculum, see :meth:`curriculum_share`; (0, 0) for
+        an exponent of 0, which switches the curriculum off. ValueError if the length is unknown."""
         power = float(self.cfg.hrt_curriculum_power)
         if power == 0:
             return 0, power
@@ -109,8 +110,8 @@ class HRTTranslationTask(EngineTranslationTask):
         return total, power
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """fairseq's iterator over batches; that of the training data stores the curriculum in
-        checkpoints, and restores it when a training is resumed."""
+        """fairseq's iterator over batches. That of the training data also stores the curriculum's
+        length and exponent in checkpoints, and restores them when a training is resumed."""
         iterator = super().get_batch_iterator(dataset, *args, **kwargs)
         training = self._trained_options is not None and self.datasets.get(self.cfg.train_subset)
         # fairseq may return the iterator of an earlier epoch again.

@@ -17,9 +17,9 @@ class WindowPlan:
 
     Attributes:
         mode: see ``--jacobi-mode``.
-        block: b, the block size of the modes pgj and hgj.
-        width: w, the window of the mode frontier.
-        prefix: m, the number of tokens after which hgj decodes word by word; None: never.
+        block: b, the tokens of a block in the modes pgj and hgj.
+        width: w, the most tokens that a pass reads in the mode frontier.
+        prefix: m, the number of tokens after which the mode hgj decodes word by word; None: never.
     """
 
     mode: str
