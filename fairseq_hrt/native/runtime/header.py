@@ -1,4 +1,4 @@
-"""The hyper-parameters of a model file, which stand in it as JSON, and their strict checks."""
+"""The hyper-parameters of a model, which a model file holds as JSON, and their strict checks."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -16,7 +16,7 @@ FORMAT = 1
 @dataclass(frozen=True, kw_only=True)
 class Header(FamilyFields):
     """The hyper-parameters of a model; :mod:`..families` explains the fields. The JSON has exactly
-    these fields, but leaves out those named in LATER where they have their defaults."""
+    these fields and ``format``; fields named in LATER are left out if they have their defaults."""
 
     def to_json(self) -> str:
         """Writes the header as JSON, which :meth:`from_json` reads."""
