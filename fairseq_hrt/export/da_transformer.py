@@ -54,7 +54,8 @@ _NEVER_SET = (
 
 
 def is_theirs(state: Mapping[str, Any]) -> bool:
-    """Whether the contents of a checkpoint are a model of DA-Transformer or FA-DAT."""
+    """Whether a checkpoint with the contents ``state`` holds a model of DA-Transformer or
+    FA-DAT."""
     name = architecture_name(value_of(state.get("cfg"), "model"))
     return isinstance(name, str) and name.startswith(IMPORTED)
 
@@ -272,7 +273,9 @@ class _Converter:
         name = "decoder.embed_seg.weight"
         rows = self.tensors.shape(name)[0]
         if rows < 3:
-            raise ValueError(f"{self.path}: {name} has {rows} rows; it must have at least 3")
+            raise ValueError(
+                f"{self.path}: {name} has {rows} rows; it must have at least 3, for segments 0 to 2"
+            )
         segments = self.tensors.take(name, rows, width)
         if not positions:
             raise ValueError(

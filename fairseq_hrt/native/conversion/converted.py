@@ -129,7 +129,8 @@ def write_bundle(
         lines, checkpoint: see :class:`Wishes`.
 
     Raises:
-        ValueError: the folder exists, or the bundle cannot represent the model.
+        ValueError: the folder exists, the languages' names or the decoding options do not fit a
+            bundle, or an ensemble has no checkpoints.
         OSError: a file cannot be written.
     """
     for language in converted.languages:

@@ -135,8 +135,8 @@ _Stored = Tuple[str, np.ndarray, int]
 
 
 def _safetensors(path: Path) -> Iterator[_Stored]:
-    """Yields (name, float32 array, its bytes in the file) for each tensor of a safetensors file;
-    bfloat16, which NumPy lacks, is read as the upper half of float32."""
+    """Yields (name, float32 array, number of bytes in the file) for each tensor of a safetensors
+    file; bfloat16, which NumPy lacks, is read as the upper half of float32."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -151,7 +151,8 @@ def _safetensors(path: Path) -> Iterator[_Stored]:
         }
     except (SafetensorError, OSError, ValueError, OverflowError, MemoryError) as error:
         raise ValueError(
-            f"{path} is not a safetensors file, or damaged: {' '.join(str(error).split())[:200]}"
+            f"{path} is not a safetensors file, or damaged: {' '.join(str(error).split())[:200]};"
+            " download or copy it again"
         ) from None
     for name, entry in described.items():
         if entry["dtype"] not in _FLOATS:
@@ -167,7 +168,8 @@ def _safetensors(path: Path) -> Iterator[_Stored]:
 
 
 def _pickled(path: Path) -> Iterator[_Stored]:
-    """Yields (name, float32 array, its bytes in the file) for each tensor of a PyTorch file."""
+    """Yields (name, float32 array, number of bytes in the file) for each tensor of a PyTorch
+    file."""
     try:
         import torch
     except ImportError:
@@ -177,7 +179,10 @@ def _pickled(path: Path) -> Iterator[_Stored]:
         ) from None
     state = plugin().load_tensors(path)
     if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
-        raise ValueError(f"{path} holds a {type(state).__name__}, not tensors by their names")
+        raise ValueError(
+            f"{path} holds a {type(state).__name__}, not tensors by their names: save the model's"
+            " state_dict() there"
+        )
     for name, value in state.items():
         if (
             not isinstance(value, torch.Tensor)
@@ -185,7 +190,8 @@ def _pickled(path: Path) -> Iterator[_Stored]:
             or value.device.type != "cpu"
         ):
             raise ValueError(
-                f"{path}: {shown(name)} is a {type(value).__name__}, not a plain tensor"
+                f"{path}: {shown(name)} is a {type(value).__name__}, not a plain tensor on the CPU:"
+                " save the model's state_dict() there"
             )
         if not value.dtype.is_floating_point or value.is_quantized:
             raise ValueError(
@@ -256,7 +262,7 @@ def decoding_options(
             these.
 
     Raises:
-        ValueError: a value is invalid, or cannot be represented.
+        ValueError: a value is invalid, or has no equivalent in fairseq.
     """
     for name, wanted in (
         ("eos_token_id", (end, [end])),
@@ -266,9 +272,10 @@ def decoding_options(
         value = generation.values.get(name)
         if value is not None and value not in wanted:
             raise ValueError(
-                f"{generation.subject} has {name}: {shown(value)}, but expected is"
-                f" {'none' if wanted[0] is None else wanted[0]}: remove it from that file,"
-                " or, if this is the number of a language token, give that --target-language"
+                f"{generation.subject} has {name}: {shown(value)}, but"
+                f" {'none' if wanted[0] is None else wanted[0]} is expected: remove it from that"
+                " file, or, if this is the number of a language token, give that language by"
+                " --target-language"
             )
     forbidden = generation.values.get("bad_words_ids", [])
     if not isinstance(forbidden, list) or not all(

@@ -43,8 +43,8 @@ def read_hugging_face(folder: Path, languages: Languages) -> Converted:
             ``tokenizer_config.json`` names it.
 
     Raises:
-        ValueError: a file is missing or damaged, or the model cannot be represented; the message
-            names the file.
+        ValueError: a file is missing or damaged, or the model has a part that cannot be imported;
+            the message names the file.
     """
     config = Settings(read_json(folder / CONFIG), folder / CONFIG)
     kind = config.require("model_type", KINDS, None)

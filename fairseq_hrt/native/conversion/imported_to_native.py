@@ -28,7 +28,7 @@ def native_model(
     Args:
         options, parameters, steps: those of a ``transformer`` or ``marian_transformer``, see
             :class:`.converted.ConvertedModel`.
-        weights: ``int8`` or ``float32``.
+        weights: the type in which matrices are stored, ``int8`` or ``float32``.
 
     Raises:
         ValueError: ``weights`` is unknown, or the native engine does not support the model.

@@ -40,8 +40,8 @@ def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) ->
         languages: names of source and target language; None: taken from ``model_info.json``.
 
     Raises:
-        ValueError: a file is missing or damaged, or the model cannot be represented; the message
-            names the file.
+        ValueError: a file is missing or damaged, or the model has a part that cannot be imported;
+            the message names the file.
     """
     folder = source if source.is_dir() else source.parent
     named = _Named(folder, source)
@@ -279,8 +279,8 @@ class _Named:
 
 
 def _description(path: Path, text: str) -> Dict[str, Any]:
-    """Parses a model's description, its options: ``text``, which comes from the model file
-    ``path``, or if that is empty the ``.yml`` file beside ``path``."""
+    """Parses the options that describe a model, {name: value}: from ``text``, which the model file
+    ``path`` holds, or if that is empty from the ``.yml`` file beside the model file."""
     place = path
     if not text:
         beside_it = (path.with_name(path.name + ".yml"), path.with_suffix(".yml"))
@@ -321,9 +321,9 @@ def _languages(folder: Path, given: Tuple[Optional[str], Optional[str]]) -> Tupl
 
 
 def _told(info: Settings) -> Tuple[Optional[str], Optional[str]]:
-    """The source and target language that a ``model_info.json`` (``info``) names, or None: from
-    ``srcTags``, if that has a single language, and ``trgTag``; in older files from the beginning of
-    ``shortName`` (en-pt-tiny)."""
+    """The (source, target) language that a ``model_info.json`` (``info``) names, None where it
+    names none: from ``srcTags``, if that has a single language, and ``trgTag``; in older files from
+    the beginning of ``shortName`` (en-pt-tiny)."""
     tags = info.values.get("srcTags")
     source = next(iter(tags)) if isinstance(tags, dict) and len(tags) == 1 else None
     target = info.text("trgTag") or None

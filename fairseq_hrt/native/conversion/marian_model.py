@@ -49,7 +49,8 @@ def convert_model(
         source, target: vocabularies with as many words as the embeddings have rows.
 
     Raises:
-        ValueError: the model cannot be represented, or its tensors do not match ``config``.
+        ValueError: the model has an option or tensor that ``marian_transformer`` lacks, or its
+            tensors do not match ``config``.
     """
     return _Conversion(tensors, config, source, target).whole()
 

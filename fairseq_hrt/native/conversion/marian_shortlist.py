@@ -139,8 +139,8 @@ def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
 
 
 def _words(vocabulary: Vocabulary) -> Dict[int, str]:
-    """The words of a vocabulary as {row: word}, without special symbols, which never occur in texts
-    and are always candidates."""
+    """The words of a vocabulary as {row of the model's embedding: word}, without special symbols,
+    which never occur in texts and are always candidates."""
     special = len(vocabulary.rows) - len(vocabulary.words)
     return {
         row: vocabulary.words[number - special]

@@ -161,7 +161,7 @@ def _values(
     if min(shape, default=0) < 1 or needed > len(data):
         raise ValueError(
             f"{path} is damaged: {shown(name)} has the shape {shown(shape)}, which takes {needed}"
-            f" bytes, and {len(data)} bytes; download or copy it again"
+            f" bytes, but holds {len(data)}; download or copy it again"
         )
     values = np.frombuffer(data, held, number)
     if kind in FLOATS:
@@ -221,7 +221,8 @@ def _read_npz(path: Path) -> Stored:
         if str(error).startswith(str(path)):
             raise
         raise ValueError(
-            f"{path} is not an npz file, or damaged: {' '.join(str(error).split())[:200]}"
+            f"{path} is not an npz file, or damaged: {' '.join(str(error).split())[:200]};"
+            " download or copy it again"
         ) from None
     return Stored(found, {}, config)
 

@@ -33,7 +33,10 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
         # Not read(largest + 1), which would allocate that much for a small file.
         content = file.read(min(largest, os.fstat(file.fileno()).st_size) + 1)
     if len(content) > largest:
-        raise ValueError(f"{path} has more than {largest} bytes: files of this kind are smaller")
+        raise ValueError(
+            f"{path} has more than {largest} bytes: files of this kind are smaller, give the right"
+            " one"
+        )
     return content
 
 
@@ -137,7 +140,8 @@ def parse_yaml(text: str, path: Path) -> Any:
         ) from None
     if len(composer.documents) != 1:
         raise ValueError(
-            f"{path} cannot be read as YAML: it holds {len(composer.documents)} documents, not one"
+            f"{path} cannot be read as YAML: it holds {len(composer.documents)} documents; leave"
+            " only one there"
         )
     return composer.documents[0]
 
@@ -170,8 +174,8 @@ def refuse_links_outside(folder: Path, source: Path) -> None:
 
 
 def beside(folder: Path, name: object, subject: object) -> Path:
-    """The path of the file ``name`` in ``folder``; ``subject`` is the description that names the
-    file, for messages.
+    """The path of the file ``name`` in ``folder``; ``subject`` is the file in which that name
+    stands, for messages.
 
     Raises:
         ValueError: ``name`` is a path instead of a plain name, or the file is missing.
@@ -194,8 +198,8 @@ def beside(folder: Path, name: object, subject: object) -> Path:
 
 
 class Settings:
-    """The values in a model's description, checked when they are read. For a value of a wrong type
-    or out of range, all methods raise a ValueError that names it.
+    """The options in a model's configuration file, checked when they are read. For a value of a
+    wrong type or out of range, all methods raise a ValueError that names it.
 
     Args:
         values: {name: value}.

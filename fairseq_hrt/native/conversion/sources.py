@@ -31,8 +31,8 @@ def import_model(
         wishes: the user's options.
 
     Raises:
-        ValueError: the model is missing, damaged, or cannot be represented; the message names the
-            file.
+        ValueError: the model is missing or damaged, or has a part that cannot be imported; the
+            message names the file.
         OSError: a file cannot be read or written.
     """
     if not source.exists():

@@ -87,7 +87,10 @@ def make_vocabulary(
             # A dictionary cannot hold this word, and no text has it: rename it to keep its row.
             word = FILLER.format(row)
         if word in seen:
-            raise ValueError(f"{subject} has the word {shown(word)} twice")
+            raise ValueError(
+                f"{subject} has the word {shown(word)} twice: give the vocabulary with which the"
+                " model was trained"
+            )
         seen.add(word)
         words.append(word)
         order.append(row)
@@ -156,7 +159,8 @@ def load_sentencepiece(path: Path) -> Any:
         size = model.get_piece_size()
     except (RuntimeError, ValueError, TypeError, OSError) as error:
         raise ValueError(
-            f"{path} is not a SentencePiece model: {' '.join(str(error).split())[:200]}"
+            f"{path} is not a SentencePiece model, or damaged:"
+            f" {' '.join(str(error).split())[:200]}; download or copy it again"
         ) from None
     if size < 1:
         raise ValueError(f"{path} is not a SentencePiece model: it has no pieces")

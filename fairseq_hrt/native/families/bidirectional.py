@@ -16,7 +16,8 @@ class BidirectionalFields(ModelFields):
         block: z, the words written per step.
         causal: True: a word does not attend to the inputs of later words of the same step.
         independent: True: a direction does not attend to the words of other directions.
-        middle_to_side: whether two directions go from the middle of the sentence to its ends.
+        middle_to_side: whether two directions go from the middle of the sentence to its ends;
+            False: from the ends to the middle.
     """
 
     directions: int = 1

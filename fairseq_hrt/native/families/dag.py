@@ -19,7 +19,7 @@ class DagFields(ModelFields):
         reach: the largest v - u of a link from vertex u to v; 0: no limit.
         scale: λ, vertices per source token.
         count_bos: whether ``<s>`` counts as a source token.
-        length_classes: classes of the head that predicts the length; 0: no such head.
+        length_classes: number of classes of the head that predicts the length; 0: no such head.
         absolute_lengths: True: the classes of this head are numbers of words; False: they are
             differences from the source's length.
         read_bos: whether the encoder reads ``<s>`` before the source; ``<s>`` then counts as a

@@ -16,7 +16,7 @@ MOST_LAYERS, MOST_SYMBOLS = 512, 1 << 24
 
 
 class ModelFileError(ValueError):
-    """A model file cannot be used; the message says what is wrong with it."""
+    """Raised for a model file that cannot be used; the message says what is wrong with it."""
 
 
 def later(default: Any) -> Any:
@@ -31,13 +31,14 @@ class ModelFields:
     subclass.
 
     Attributes:
-        family: one of MODEL_FAMILIES.
+        family: name of the family, one of MODEL_FAMILIES.
         weights: how matrices are stored, ``int8`` or ``float32``.
-        source_vocabulary, target_vocabulary: words of the dictionaries.
+        source_vocabulary, target_vocabulary: numbers of words of the dictionaries.
         bos, pad, eos, unk: ids of the special symbols, the same in both dictionaries.
-        encoder_width, decoder_width: D, the size of embeddings and features.
+        encoder_width, decoder_width: D, the size of embeddings and hidden states.
         encoder_inner, decoder_inner: inner sizes of the feed-forward layers.
-        encoder_pre_norm, decoder_pre_norm: whether the norm stands before each block.
+        encoder_pre_norm, decoder_pre_norm: whether the norm stands before each attention or
+            feed-forward block; False: after it.
         encoder_final_norm, decoder_final_norm: whether there is a norm after the last layer.
         encoder_embedding_norm, decoder_embedding_norm: whether a norm follows the embedding.
         encoder_scale, decoder_scale: the factor by which embeddings are multiplied.
@@ -48,7 +49,7 @@ class ModelFields:
         tied_output: whether the output layer is the target embedding.
         output_bias: whether the output layer has a bias.
         epsilon: the ε of all layer norms.
-        input_bits: to how many bits the inputs of matrices of int8 weights are rounded, 8 or 16.
+        input_bits: to how many bits the vectors that int8 matrices multiply are rounded, 8 or 16.
     """
 
     family: str
@@ -106,7 +107,7 @@ class ModelFields:
         """Checks the fields that all families have.
 
         Raises:
-            ModelFileError: a value that no model has; the message names the field.
+            ModelFileError: a field has a value that no model has; the message names the field.
         """
         self.demand(self.weights in STORED, "weights")
         self.demand(self.activation in ACTIVATIONS, "activation")

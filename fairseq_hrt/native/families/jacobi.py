@@ -27,7 +27,9 @@ class Jacobi(Family):
         self, options: Schema, source: Sequence[str], target: Sequence[str]
     ) -> None:
         if options.jacobi_draft == "source" and source != target:
-            raise ValueError(f"{COPIES} (fairseq-preprocess --joined-dictionary)")
+            raise ValueError(
+                f"{COPIES} (fairseq-preprocess --joined-dictionary); give another --jacobi-draft"
+            )
 
     def candidates(self, options: Schema, model: Any, beam: int) -> int:
         return beam if options.jacobi_mode is None else 1
@@ -38,7 +40,8 @@ class Jacobi(Family):
             words = header.source_vocabulary, header.target_vocabulary
             if options.jacobi_draft == "source" and words[0] != words[1]:
                 raise ValueError(
-                    f"{COPIES}; this model has {words[0]} source and {words[1]} target words"
+                    f"{COPIES}; this model has {words[0]} source and {words[1]} target words: give"
+                    " another --jacobi-draft"
                 )
         return {}
 

@@ -31,9 +31,9 @@ class Family:
         scores_by_word: whether given translations are scored word by word; False: by a score that
             the family defines.
         several: whether it can find several translations of a sentence.
-        several_by: for messages, the options with which it finds several.
+        several_by: for messages, the options with which it finds several translations.
         graphs: whether its translations are paths of graphs.
-        native: whether the native engine has its search.
+        native: whether the native engine implements its search.
         default: decoding options that its task sets, {name: text}.
         first_words_by: for messages, the option or property of the model that lets its translations
             begin with given words; empty if no choice matters: with ``left_to_right`` they always
@@ -94,7 +94,7 @@ class Family:
     # ------------------------------------------------------------------ options
 
     def check_options(self, options: Any) -> None:
-        """Checks those values of the family's options that are valid or invalid for every model.
+        """Checks the values of the family's options by the rules that hold for every model.
 
         Raises:
             ValueError: a value is invalid; the message names the option.
@@ -131,7 +131,7 @@ class Family:
     def kernel_options(self, header: Any, options: Any) -> Dict[str, Any]:
         """The fields of the kernel's struct ``fh_options`` whose values are computed from options
         and header instead of copied from an option: {field: value}. ``table``, if there is one, is
-        a list of pairs as of :func:`.hrt.chunk_table`.
+        a list of pairs like the result of :func:`.hrt.chunk_table`.
 
         Raises:
             ValueError: options contradict each other, or do not fit the model.

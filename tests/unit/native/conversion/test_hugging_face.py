@@ -165,7 +165,7 @@ def test_words_that_are_forced_or_forbidden():
             ValueError, match=f"g has {next(iter(values))}: .*remove it from that file"
         ):
             options_of(values, first=7, never=(1,))
-    with pytest.raises(ValueError, match="forced_bos_token_id: 7, but expected is none"):
+    with pytest.raises(ValueError, match="forced_bos_token_id: 7, but none is expected"):
         options_of({"forced_bos_token_id": 7})
 
 
