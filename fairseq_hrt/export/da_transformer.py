@@ -348,8 +348,8 @@ class _Converter:
             scales = UpsampleScale.parse(text)
         except ValueError:
             raise ValueError(
-                f"{self.path} has the upsample scale {shown(text)}; it must be a number or a range"
-                " such as 4~8"
+                f"{self.path} has the scale {shown(text)}; it must be a number or an ascending"
+                " range, such as 4~8"
             ) from None
         options["dag_upsample_scale"] = "~".join(f"{one:.9g}" for one in dict.fromkeys(scales))
         if read.values.get("decode_upsample_scale") is not None:
