@@ -7,7 +7,7 @@ it. For example, after «the» the guesses are «big dog»; the pass answers «b
 """
 
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Protocol, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Protocol, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -184,12 +184,10 @@ def jacobi_decode(
         for place in read:
             _accept(rows[place], answers[place], scores[place], plan, number, iteration_hooks)
         reading = [rows[place] for place in read]
-        for hook in step_hooks:
-            sentences = torch.tensor([row.sentence for row in reading], device=device)  # [R']
-            places = torch.tensor([[len(row.tokens)] for row in reading], device=device)  # [R', 1]
-            last = torch.tensor([row.tokens[-1:] for row in reading], device=device)  # [R', 1]
-            firsts = torch.tensor([scores[place][0] for place in read], device=device)  # [R']
-            hook(DecodingStep(plan.window.mode, number, sentences, places, last, firsts))
+        if step_hooks:
+            step = _proved_step(reading, number, plan, device)
+            for hook in step_hooks:
+                hook(step)
         for row in reading:
             if row.tokens[-1] == rules.eos:
                 row.done = True
@@ -296,6 +294,28 @@ def _accept(
         )
         for hook in hooks:
             hook(iteration)
+
+
+def _proved_step(
+    rows: List[Row], number: int, plan: JacobiPlan, device: torch.device
+) -> DecodingStep:
+    """The tokens that the pass ``number`` has proved, of the ``rows`` that it has read."""
+    counts = [row.steps.count(number) for row in rows]
+    width = max(counts)
+
+    def padded(values: Sequence[Any], value: Any) -> Tensor:
+        lines = [line[-count:] + [value] * (width - count) for line, count in zip(values, counts)]
+        return torch.tensor(lines, device=device)
+
+    firsts = [len(row.tokens) - count + 1 for row, count in zip(rows, counts)]
+    return DecodingStep(
+        plan.window.mode,
+        number,
+        torch.tensor([row.sentence for row in rows], device=device),  # [R]
+        torch.tensor(firsts, device=device).unsqueeze(1) + torch.arange(width, device=device),
+        padded([row.tokens for row in rows], plan.constraints.pad),  # [R, q]
+        padded([row.log_probs for row in rows], 0.0),  # [R, q]
+    )
 
 
 def _advance(states: List[DecoderState], rows: List[Row], device: torch.device) -> List[Row]:

@@ -82,6 +82,19 @@ def test_history_and_steps(tiny):
     assert [step.number for step in steps] == list(
         range(1, max(best[0]["steps"] for best in found) + 1)
     )
+    # Each word was announced once, at its position, with its log-probability.
+    announced = [{} for _ in found]
+    for step in steps:
+        rows = zip(step.sentences.tolist(), step.tokens, step.positions, step.scores)
+        for sentence, tokens, positions, scores in rows:
+            for token, position, score in zip(tokens, positions.tolist(), scores):
+                if token != tiny.dictionary().pad():
+                    assert announced[sentence].setdefault(position, (token, score))[0] is token
+    for best, words in zip(found, announced):
+        assert list(words) == list(range(1, len(best[0]["tokens"]) + 1))
+        tokens, scores = map(torch.stack, zip(*words.values()))
+        assert torch.equal(tokens, best[0]["tokens"])
+        assert torch.equal(scores, best[0]["positional_scores"])
 
 
 def test_what_has_no_greedy_result_is_refused(tiny):
