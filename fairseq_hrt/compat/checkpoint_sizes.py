@@ -41,7 +41,7 @@ class OversizedModelError(ValueError):
 
 
 class SizeLimit:
-    """Counts the parameters of a model while this thread builds it, and refuses to go on once there
+    """Counts the parameters of a model while this thread builds it, and refuses to continue once there
     are many more than the checkpoint holds that was passed to :meth:`begin` last.
 
     Args:
@@ -120,7 +120,7 @@ class SizeLimit:
 def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
     """Yields (name, number) for all numbers of a configuration, also those in lists; in nested
     ones names are dotted, e.g. (``encoder.embed_dim``, 512). Floats are truncated to integers,
-    numbers above 2**63 become 2**63, and booleans and NaN are skipped.
+    those beyond ±2**63 become ±2**63, and booleans and NaN are skipped.
 
     Args:
         config: a namespace or mapping; anything else has no numbers.
@@ -148,7 +148,7 @@ def _numbers(config: Any, prefix: str = "") -> Iterator[Tuple[str, int]]:
                 and not isinstance(number, bool)
                 and number == number
             ):
-                yield f"{prefix}{name}", int(min(number, 1 << 63))
+                yield f"{prefix}{name}", int(max(-(1 << 63), min(number, 1 << 63)))
 
 
 @contextmanager

@@ -272,7 +272,7 @@ def source_texts(system: System) -> List[str]:
 
 
 def environment(threads: int) -> Dict[str, str]:
-    """What a report says about the machine, by name: processor, GPU if there is one, ``threads``,
+    """What a report states about the machine, by name: processor, GPU if there is one, ``threads``,
     the versions of Python and of packages, and the commit of this package."""
     from ..native import __version__
 

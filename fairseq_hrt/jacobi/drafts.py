@@ -114,7 +114,7 @@ class SourceDrafter(Drafter):
 
 class ModelDrafter(Drafter):
     """Guesses the words of a draft, another model's translation of the sentence. Where a guess was
-    wrong, the last confirmed words are looked up in the draft, and guessing goes on behind them.
+    wrong, the last confirmed words are looked up in the draft, and guessing continues behind them.
 
     Args:
         translate: function that takes the arguments of :meth:`begin` and returns the draft of each

@@ -16,7 +16,7 @@ MOST_LAYERS, MOST_SYMBOLS = 512, 1 << 24
 
 
 class ModelFileError(ValueError):
-    """Raised for a model file that cannot be used; the message says what is wrong with it."""
+    """Raised for a model file that cannot be used; the message states what is wrong with it."""
 
 
 def later(default: Any) -> Any:

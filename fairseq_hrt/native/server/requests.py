@@ -73,7 +73,7 @@ def accepts(choice: Mapping[str, Any], value: Any) -> bool:
 
 
 def in_words(choice: Mapping[str, Any]) -> str:
-    """Says in words, for an error message, which values fit the schema ``choice``, an entry of
+    """States in words, for an error message, which values fit the schema ``choice``, an entry of
     :data:`DECODING`: ``one of a, b``, ``true or false`` or ``an integer from 1 to 16``."""
     if choice["type"] == "string":
         return "one of " + ", ".join(choice["enum"])

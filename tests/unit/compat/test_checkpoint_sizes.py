@@ -104,6 +104,11 @@ def test_honest_models_are_built_and_nothing_stays(checkpoints, family):
     assert len(nn.modules.module._global_parameter_registration_hooks) == before
 
 
+def test_an_infinite_number_is_not_a_size(checkpoints):
+    infinite = {"adaptive_softmax_dropout": float("-inf"), "adaptive_softmax_factor": float("inf")}
+    assert build(checkpoints[1]("autoregressive", infinite))
+
+
 def test_each_model_of_an_ensemble_is_counted_anew(checkpoints):
     made, _ = checkpoints
     path = str(made["autoregressive"])
