@@ -31,7 +31,7 @@ def _target_words(name: str, words: Any, vocabulary: int) -> np.ndarray:
 
     Args:
         name: the field of the shortlist, for messages.
-        words: the ids.
+        words: that field's ids.
         vocabulary: the size of the target dictionary.
 
     Raises:

@@ -140,11 +140,12 @@ class Results(C.Structure):
 
 @cache
 def kernel() -> C.CDLL:
-    """Loads the compiled kernel, once, and declares the signatures of its functions.
+    """Loads the kernel's shared library, once per process, and declares the signatures of its C
+    functions.
 
     Raises:
-        ValueError: there is no kernel on this machine, or one of another release; the message names
-            the fix.
+        ValueError: the library is missing, cannot be loaded, or belongs to another release; the
+            message names the fix.
     """
     library = load_library()
     message = [C.c_char_p, C.c_size_t]
@@ -175,13 +176,13 @@ def kernel() -> C.CDLL:
             function = getattr(library, name)
         except AttributeError:
             raise ValueError(
-                f"the kernel of the runtime has no function {name}: it belongs to another release;"
-                " install fairseq_hrt again"
+                f"the native engine's C library has no function {name}: it belongs to another"
+                " release; install fairseq_hrt again"
             ) from None
         function.restype, function.argtypes = result, arguments
     if library.fh_interface() != INTERFACE:
         raise ValueError(
-            "the kernel of the runtime belongs to another release; fix: install fairseq_hrt again"
+            "the native engine's C library belongs to another release; install fairseq_hrt again"
         )
     return library
 
@@ -198,8 +199,8 @@ def pointer(array: np.ndarray, kind: Any) -> Any:
 
 
 def shape_of(header: Header) -> Tuple[Shape, Any]:
-    """Converts a header to ``fh_shape``. Also returns the array that this structure points to,
-    which must live as long as the structure is used."""
+    """Converts a header to ``fh_shape``. Also returns the array of chunk sizes, to which this
+    structure points and which must live as long as the structure is used."""
     shape = Shape()
     values: Dict[str, Any] = {
         name: getattr(header, name) for name, *_ in Shape._fields_ if hasattr(header, name)

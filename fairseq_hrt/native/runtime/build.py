@@ -211,7 +211,7 @@ def _macros(command: List[str]) -> str:
 
 def target(command: List[str]) -> Target:
     """The machine that the compiler ``command`` compiles for, read from the macros that it
-    predefines; what they do not tell is taken from this machine."""
+    predefines; if they do not tell the processor or system, those of this machine are taken."""
     # "#define NAME VALUE"
     lines = [line.split() for line in _macros(command).splitlines()]
     macros = {words[1]: words[-1] for words in lines if len(words) > 1}
@@ -268,8 +268,8 @@ def compile_library(
     machine = target(command)
     if machine.system == "win32" and machine.compiler == "gcc":
         raise CompilationError(
-            "gcc for Windows puts vectors of 32 bytes at addresses that the processor refuses"
-            " (its bug 54412): set CC to clang, or install the package ziglang"
+            "gcc for Windows would make a library that crashes, since it misaligns vectors of 32"
+            " bytes (gcc's bug 54412): set CC to clang, or install the package ziglang"
         )
     known = {
         name: instruction_set_flags(command, name) for name in instruction_sets(machine.machine)
@@ -344,8 +344,9 @@ def build(
     objects: Path = OBJECTS,
     only_here: bool = False,
 ) -> Built:
-    """Builds the library and a report for ``fairseq-hrt doctor`` into ``folder``. If this fails, no
-    error is raised: :attr:`Built.library` is None, and :attr:`Built.reason` tells why.
+    """Builds the kernel's library into ``folder``, with a report for ``fairseq-hrt doctor``
+    (``kernel_build.json``). If this fails, no error is raised: :attr:`Built.library` is None, and
+    :attr:`Built.reason` tells why.
 
     A failed build removes an older library. For the other arguments see :func:`compile_library`.
     """
@@ -390,7 +391,8 @@ def platform_tag(machine: Target) -> str:
 
 
 def main() -> int:
-    """Builds the library in this source tree, for this processor; returns the exit status."""
+    """Builds the kernel's library in this source tree, for this processor; returns the exit
+    status, 1 if the build fails."""
     if not sources():
         sys.stderr.write(
             "there are no C sources beside this file: install the package again instead\n"

@@ -1,5 +1,5 @@
-"""Lets the kernel ask during a call whether to continue, and keeps exceptions that are raised
-meanwhile, so that the call can raise them when it returns."""
+"""Lets the kernel, a C library, ask during a call whether to continue, and keeps the exception of
+the Python code that answers, so that it can be raised when the call returns."""
 
 from dataclasses import dataclass
 from typing import Any, Callable, Generator, Optional
@@ -17,7 +17,7 @@ class _State:
     """The state of a call of the kernel.
 
     Attributes:
-        cancelled: the caller's function, which returns True to end the call.
+        cancelled: the user's function, which returns True to end the call; None: it is not ended.
         raised: the exception that this function or a signal's handler raised during the call.
     """
 
@@ -26,13 +26,16 @@ class _State:
 
 
 class Caller:
-    """Answers the kernel, which asks some 20 times a second whether a call is to continue. An
-    engine makes one Caller for many calls, since making one takes microseconds.
+    """Answers on behalf of a call's caller: some 20 times a second the kernel asks whether to
+    continue. An engine uses one Caller for many calls, since making one would add microseconds to
+    each.
 
     Attributes:
-        state: the state of the current call. Once an exception was raised, the kernel is always
-            told to end the call, so the engine needs a new Caller for the next one.
-        ask: the function that the kernel calls.
+        state: the :class:`_State` of the current call: its function ``cancelled``, and the
+            exception that was raised in it. After an exception every later question is answered
+            by "end", so the engine makes a new Caller for the next call.
+        ask: the callback for the kernel, a C function that gets a pointer and writes the answer
+            there: 1 to continue, 0 to end.
     """
 
     def __init__(self) -> None:
@@ -47,8 +50,8 @@ def _answers(state: _State) -> Generator[None, Any, None]:
     else 0.
 
     A generator, because it resumes inside its ``try``, where Python then runs the handlers of
-    pending signals. A function would run them in its first line, before any ``try``, and what they
-    raise, such as KeyboardInterrupt, would be lost in the kernel.
+    pending signals. A function would run them in its first line, before any ``try``, and their
+    exceptions, such as KeyboardInterrupt, would be lost in the kernel.
     """
     while True:
         try:

@@ -74,7 +74,8 @@ class Engine:
     """A model and its threads; see this module's docstring.
 
     Args:
-        header, tensors: what :func:`.format.read_model` returns.
+        header, tensors: the model's hyper-parameters and arrays, as :func:`.format.read_model`
+            returns them.
         threads: number of threads, which share the weights. Each decodes its own sentences. Idle
             threads help the last busy one with large matrix products, as long as measurements
             during decoding show that this is faster.
@@ -91,7 +92,7 @@ class Engine:
         isa: Optional[str] = None,
     ) -> None:
         if not isinstance(threads, int) or not 1 <= threads <= 4096:
-            raise ValueError(f"threads={threads!r}: give a number from 1 to 4096")
+            raise ValueError(f"threads={threads!r}: give an integer from 1 to 4096")
         self.header, self.threads = header, threads
         self._shortlist: Optional[Shortlist] = None
         self._model = C.c_void_p()
@@ -117,9 +118,9 @@ class Engine:
         """Loads the model file ``path``; for the other arguments see :class:`Engine`.
 
         Raises:
-            ModelFileError: see :func:`.format.read_model`.
-            ValueError: there is no kernel on this machine, the number of threads is bad, or the
-                machine lacks the instruction set.
+            ModelFileError: the file is missing, damaged, or not a model of the native engine.
+            ValueError: the kernel, a compiled C library, is missing or cannot be loaded;
+                ``threads`` is not between 1 and 4096; or this machine lacks the instruction set.
         """
         header, tensors = read_model(Path(path))
         return cls(header, tensors, threads=threads, isa=isa)
@@ -151,7 +152,7 @@ class Engine:
 
     def _start_anew(self) -> None:
         """Forgets the kernel's buffers and threads, if there are any, without freeing them, so that
-        the next call makes new ones; for a new engine, and for a forked process."""
+        the next call makes new ones. Called for a new engine and in a forked process."""
         self._lock, self._caller, self._engine = threading.Lock(), Caller(), C.c_void_p()
 
     def _started(self) -> C.c_void_p:
@@ -276,8 +277,9 @@ class Engine:
         *given: Any,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> List[List[Hypothesis]]:
-        """Calls the kernel's ``function``, ``fh_decode`` or ``fh_score``, and reads its results;
-        ``given`` are its arguments between sources and options."""
+        """Calls the kernel's ``function``, ``fh_decode`` or ``fh_score``, and returns the
+        hypotheses of each source. ``given`` holds the function's argument between sources and
+        options: a pointer to first words (or None), or to the translations to score."""
         if self.header.read_bos:
             rows = [listed(row, f"source {number}") for number, row in enumerate(sources)]
             sources = [[self.header.bos, *row] if row else row for row in rows]

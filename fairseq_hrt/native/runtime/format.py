@@ -98,7 +98,8 @@ def check_tensors(header: Header, tensors: Mapping[str, np.ndarray]) -> None:
     shapes and only finite values.
 
     Raises:
-        ModelFileError: a tensor is missing, wrong or unknown; the message names it.
+        ModelFileError: a tensor is missing or unknown, or has an invalid type, shape or value; the
+            message names the tensor.
     """
     expected = expected_tensors(header)
     unread = set(tensors)
@@ -178,7 +179,8 @@ def write_model(path: Path, header: Header, tensors: Mapping[str, np.ndarray]) -
     """Writes a model file, which appears only when complete.
 
     Raises:
-        ModelFileError: the header is wrong, or the tensors are not those that it requires.
+        ModelFileError: a field of the header has an invalid value, or the tensors are not those
+            that the header requires.
     """
     from safetensors.numpy import save_file
 
@@ -200,7 +202,7 @@ def read_header(path: Path) -> Header:
     """Reads the hyper-parameters of a model file, without its tensors.
 
     Raises:
-        ModelFileError: see :func:`read_model`.
+        ModelFileError: as :func:`read_model`.
     """
     return _read(Path(path), False)[0]
 

@@ -31,7 +31,8 @@ class Header(FamilyFields):
         """Reads and checks a header that was written as JSON.
 
         Raises:
-            ModelFileError: the text is not JSON, or a field is wrong; the message names it.
+            ModelFileError: the text is not JSON, or a field is missing, unknown or has an invalid
+                value; the message names the field.
         """
         try:
             values = json.loads(text)
@@ -51,7 +52,8 @@ class Header(FamilyFields):
         odd = sorted((set(values) ^ set(known)) - (set(LATER) - set(values)))
         if odd:
             raise ModelFileError(
-                f"the header has a missing or unknown field, {odd[0]!r}; convert the model again"
+                f"the header {'lacks the' if odd[0] in known else 'has an unknown'} field"
+                f" {odd[0]!r}; convert the model again"
             )
         header = cls(
             **{

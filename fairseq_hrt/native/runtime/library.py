@@ -1,4 +1,5 @@
-"""Finds, checks and loads the compiled kernel; tells which instruction set it uses here."""
+"""Finds, checks and loads the compiled kernel, a shared library; tells which instruction set the
+kernel uses on this machine."""
 
 import ctypes as C
 import json
@@ -101,7 +102,8 @@ def open_library(folder: Path = HERE, kernel: Path = KERNEL) -> C.CDLL:
 
 @cache
 def load_library() -> C.CDLL:
-    """The kernel of this installation; see :func:`open_library`."""
+    """Loads the compiled kernel of this installation, once per process; for errors see
+    :func:`open_library`."""
     return open_library(library_folder())
 
 
@@ -130,11 +132,11 @@ def instruction_sets(library: Optional[C.CDLL] = None) -> InstructionSets:
     """Asks the compiled kernel for its instruction sets and for the one that it uses here.
 
     Args:
-        library: the kernel; None: :func:`load_library`.
+        library: the compiled kernel; None: that of :func:`load_library`.
 
     Raises:
-        LibraryUnavailable: there is no kernel, or the set that FAIRSEQ_HRT_RUNTIME_ISA names cannot
-            be used.
+        LibraryUnavailable: the compiled kernel cannot be loaded, or this machine cannot use the
+            instruction set that FAIRSEQ_HRT_RUNTIME_ISA names.
     """
     library = library or load_library()
     names: List[bytes] = []

@@ -49,8 +49,9 @@ def model_tensors(
         parameters: the model's parameters by fairseq's names.
         made: tensors of the file that are not parameters of a plain Transformer, by their names in
             the file: position tables, and the additional tensors of the model's family.
-        steps: for parameters that were stored as 8-bit integers, the value that the integer 1
-            stands for. These integers are kept, since rounding row by row would round twice.
+        steps: {name: scale} of parameters that were stored as 8-bit integers: their values are
+            scale * integer. These integers are kept, since rounding the values anew, with a scale
+            per row, would round twice.
 
     Raises:
         KeyError: a parameter is missing.
@@ -89,9 +90,9 @@ def require_stored(weights: str) -> None:
 def _joined(
     name: str, parameters: Mapping[str, np.ndarray], steps: Mapping[str, float]
 ) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-    """Joins the parameters that make up the tensor ``name`` of the model file. Also returns the
-    steps (see :func:`model_tensors`) of its rows, ``[N]``, 0 for rows that were not stored as
-    integers; None for a bias."""
+    """Joins the parameters that make up the tensor ``name`` of the model file, e.g. the weights of
+    queries, keys and values. Also returns the scale of each row, ``[N]``, taken from ``steps`` (see
+    :func:`model_tensors`), 0 for rows that were not stored as integers; None for a bias."""
     found = _NAME.fullmatch(name)
     assert found is not None
     place, part, kind = found.groups("")
@@ -113,13 +114,14 @@ def _joined(
 def quantise_rows(
     weights: np.ndarray, steps: Optional[np.ndarray] = None
 ) -> Tuple[np.ndarray, np.ndarray]:
-    """Rounds a matrix ``[N, K]`` to int8 ``[N, K]`` and float32 scales ``[N]``: row n is about
-    ``scale[n] * integers[n]``.
+    """Rounds a matrix of N rows and K columns to int8 ``[N, K]`` and float32 scales ``[N]``: row n
+    is about ``scale[n] * integers[n]``.
 
     Args:
         weights: float32 ``[N, K]``.
-        steps: ``[N]``, or None; above 0 if row n consists of integer multiples of ``steps[n]``,
-            which then is its scale, unless one of these integers exceeds 127.
+        steps: known scales ``[N]``, or None. If ``steps[n]`` is above 0, row n consists of integer
+            multiples of it, and it becomes the row's scale unless an integer exceeds 127; if 0,
+            the row's scale is computed.
     """
     scale = (np.abs(weights).max(1) / np.float32(127)).astype(np.float32)
     if steps is not None:

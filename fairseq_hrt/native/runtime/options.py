@@ -21,13 +21,13 @@ from .format import Header
 
 
 def writes_in_order(header: Header) -> bool:
-    """Whether the model can write one word after the other, if options permit (hrt: in chunks of
-    1)."""
+    """Whether the model can write from left to right, one word per step. Models of the family hrt
+    can, but do so only with ``--hrt-decode-chunk 1``."""
     return BY_NAME[header.family].writes_in_order(header)
 
 
 def takes_first_words(header: Header, options: DecodingOptions) -> bool:
-    """Whether translations can be made to begin with given words: whether the model writes from
+    """Whether translations can be made to begin with given words, because the model writes from
     left to right with these options."""
     return BY_NAME[header.family].takes_first_words(header, options)
 
@@ -115,8 +115,8 @@ def longest_written(header: Header, options: DecodingOptions) -> int:
 
 
 def _number(value: Any, name: str) -> Any:
-    """Converts the value of option ``name`` for its field in ``fh_options``: a choice to its
-    number, None to 0."""
+    """Converts the value of option ``name`` for its field in ``fh_options``: a choice to its index
+    (from 0, or from 1 if the option may be None), None to 0, other values unchanged."""
     option, (_, optional) = SCHEMA[name], KINDS[name]
     if value is None:
         return 0

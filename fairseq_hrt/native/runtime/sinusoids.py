@@ -7,7 +7,7 @@ import numpy as np
 
 def fairseq_frequencies(width: int) -> np.ndarray:
     """The frequencies 10000^(-i / (width / 2 - 1)) of sinusoidal positions as in fairseq and
-    Marian, float32 ``[width / 2]``, rounded as in training."""
+    Marian, for embeddings of ``width`` numbers: float32 ``[width / 2]``, rounded as in training."""
     half = width // 2
     exponents = np.arange(half, dtype=np.float32) * np.float32(-math.log(10000) / max(half - 1, 1))
     return np.exp(exponents.astype(np.float64)).astype(np.float32)

@@ -160,7 +160,7 @@ def test_the_kernel_checks_options_itself(runtime, arch, values):
 
 @pytest.mark.parametrize(
     "interface, missing, message",
-    [(99, None, "another release"), (binding.INTERFACE, "fh_decode", "no fh_decode")],
+    [(99, None, "another release"), (binding.INTERFACE, "fh_decode", "no function fh_decode")],
 )
 def test_a_kernel_of_another_release_is_refused(monkeypatch, interface, missing, message):
     class Library:

@@ -195,7 +195,7 @@ def test_an_engine_in_a_forked_process(runtime, threads):
 
 @pytest.mark.parametrize("threads", [0, -1, 4097, 2.0, "2", None])
 def test_threads_are_a_number(files, threads):
-    with pytest.raises(ValueError, match=f"threads={threads!r}: give a number from 1 to 4096"):
+    with pytest.raises(ValueError, match=f"threads={threads!r}: give an integer from 1 to 4096"):
         Engine.open(files[0], threads=threads)
 
 
