@@ -73,8 +73,8 @@ class CtcLoss(FairseqCriterion):
     def losses(
         self, output: CtcOutput, ctc: CtcSample, possible: Tensor
     ) -> Tuple[Tensor, Dict[str, Any]]:
-        """The loss of each sentence, ``[B]``, and further values to log. Where ``possible`` ``[B]``
-        is False, the loss may have any value."""
+        """(The loss of each sentence, ``[B]``; further values to log, by name). Where ``possible``
+        ``[B]`` is False, since a sentence has too few positions, the loss may have any value."""
         raise NotImplementedError
 
     @classmethod
@@ -92,8 +92,8 @@ class CtcLoss(FairseqCriterion):
 
 
 def fits(ctc: CtcSample) -> Tensor:
-    """Whether each sentence has enough positions for its target, including a blank between equal
-    neighbours: BoolTensor ``[B]``."""
+    """Whether each sentence has enough positions for the words of its target and a blank between
+    any two equal words in a row: BoolTensor ``[B]``."""
     place = torch.arange(1, ctc.targets.size(1), device=ctc.targets.device)  # [n - 1]
     equal = ctc.targets[:, 1:] == ctc.targets[:, :-1]  # [B, n - 1]
     repeats = (equal & (place < ctc.target_lengths.unsqueeze(1))).sum(1)  # [B]
@@ -117,8 +117,12 @@ def mean(
     name: str = "",
     factor: float = 1.0,
 ) -> None:
-    """Logs ``factor`` * ``key`` / ``count`` as ``name`` (default: ``key``); both values are summed
-    over batches and workers."""
+    """Logs a quotient of two sums over batches and workers, times ``factor``.
+
+    Args:
+        key, count: names of the values in ``logging_outputs`` that are divided, key by count.
+        name: the name under which the quotient is logged; empty: ``key``.
+    """
     if any(key in output for output in logging_outputs):
         total, weight = (
             sum(float(output.get(one, 0)) for output in logging_outputs) for one in (key, count)

@@ -23,8 +23,9 @@ PARTS = 10**6
 
 
 class SoftCopy(nn.Module):
-    """Weights for mixing the source's vectors at each decoder position, largest for the nearest
-    tokens (Wei et al., 2019, with a learnt temperature as in Gu and Kong, 2021).
+    """The weights with which the source's vectors are averaged for each decoder position, largest
+    for the nearest source tokens (Wei et al., 2019, with a learnt temperature as in Gu and Kong,
+    2021).
 
     Position t lies at (t + 1/2) / λ of the source, token s at s + 1/2: the weights are
     softmax_s(-distance / temperature).
@@ -44,7 +45,7 @@ class SoftCopy(nn.Module):
         """The weight of each source token at each decoder position, ``[B, T, S]``.
 
         Args:
-            real: BoolTensor ``[B, S]``, False for padding.
+            real: BoolTensor ``[B, S]``, True for source tokens, False for padding.
             scale: λ, decoder positions per source token.
             width: T, the number of decoder positions.
         """
@@ -61,8 +62,8 @@ class CtcDecoder(ParallelDecoder):
 
     Attributes:
         blank: id of the blank.
-        inputs: ``--ctc-inputs``.
-        rule: makes the decoder's inputs from a source.
+        inputs: what positions read, the value of ``--ctc-inputs``.
+        rule: the :class:`InputRule` that makes the decoder's inputs from a source.
         soft_copy: the :class:`SoftCopy` with ``--ctc-inputs soft-copy``, else None.
         input_rule: LongTensor ``[2]``, a buffer: the upsampling factor λ in millionths and the
             index of ``inputs`` in INPUTS. It shows whether a checkpoint was trained with another
@@ -96,12 +97,12 @@ class CtcDecoder(ParallelDecoder):
 
     def input_vectors(self, source: Tensor, width: int, words: Tensor) -> Optional[Tensor]:
         """The vectors that positions read instead of their tokens' embeddings, ``[B, T, D]``, not
-        multiplied by ``embed_scale``; None if positions read tokens.
+        yet multiplied by ``embed_scale``; None if positions read tokens.
 
         Args:
             source: LongTensor ``[B, S]``, padded on either side.
-            width: T.
-            words: ``[V, D]``, the vectors of the dictionary.
+            width: T, the number of decoder positions.
+            words: ``[V, D]``, the embeddings of the dictionary's words.
         """
         if self.soft_copy is None:
             return None
@@ -158,7 +159,8 @@ class CtcDecoder(ParallelDecoder):
 
 
 def _rule(stored: Tensor) -> str:
-    """The options that a stored buffer ``input_rule`` encodes, as on a command line."""
+    """The options that a checkpoint's buffer ``input_rule``, LongTensor ``[2]``, encodes, as on a
+    command line: ``--ctc-upsample-scale … --ctc-inputs …``."""
     scale, kind = [*stored.flatten().tolist(), 0, 0][:2]
     inputs = INPUTS[int(kind)] if 0 <= kind < len(INPUTS) else str(kind)
     return f"--ctc-upsample-scale {scale / PARTS:g} --ctc-inputs {inputs}"

@@ -60,8 +60,8 @@ class CtcGenerator(EngineGenerator):
         super().__init__(models, dictionary, options)
         if self.forced:
             raise ValueError(
-                f"--forced-start {options.forced_start}: all positions are written at once; leave"
-                " it out"
+                f"--forced-start {options.forced_start}: all positions are written at once, so a"
+                " translation cannot continue given words; leave it out"
             )
         for name, without in (("no_repeat_ngram_size", 0), ("temperature", 1.0)):
             if getattr(options, name) != without:
@@ -74,7 +74,8 @@ class CtcGenerator(EngineGenerator):
         self.blank = models[0].decoder.blank
         if len({model.decoder.rule for model in models}) > 1:
             raise ValueError(
-                "the models of an ensemble must agree in --ctc-upsample-scale and --ctc-inputs"
+                "the models of an ensemble must agree in --ctc-upsample-scale and --ctc-inputs:"
+                " leave those that differ out of --path"
             )
         self.language_model: Optional[LanguageModel] = None
         if options.ctc_lm_path is not None:
@@ -90,8 +91,8 @@ class CtcGenerator(EngineGenerator):
     ) -> List[List[Hypothesis]]:
         if prefix is not None or start is not None:
             raise ValueError(
-                "--prefix-size and start symbols of languages: all positions are written at once;"
-                " leave them out"
+                "--prefix-size and start symbols of languages: all positions are written at once,"
+                " so a translation cannot continue given words; leave these options out"
             )
         if self.step_by_step(prefix) is None:
             return self.decode_static(net_input["src_tokens"])
@@ -133,9 +134,14 @@ class CtcGenerator(EngineGenerator):
         return self.by_position(chosen.tolist(), best.tolist(), sizes.tolist(), limits.tolist())
 
     def _best(self, source: EncodedSource, width: int, tokens: Tensor) -> Tuple[Tensor, Tensor]:
-        """The log-probability of each position's best token, and that token, ``[B, T]`` each, with
-        T = ``width``; the host reads nothing from the device. ``tokens`` ``[B, S]`` are the sources
-        that ``source`` holds encoded."""
+        """(Log-probability of each position's best token, id of this token), ``[B, T]`` each. The
+        host reads nothing from the device.
+
+        Args:
+            source: the encoded sources.
+            width: T, the number of positions.
+            tokens: LongTensor ``[B, S]``, the same sources as token ids.
+        """
         engine = self.ensemble.engines[0]
         inputs, lengths = self.rule.inputs(tokens, width)  # [B, T], [B]
         positions = torch.arange(width, device=tokens.device)  # [T]
@@ -159,7 +165,8 @@ class CtcGenerator(EngineGenerator):
         Args:
             memories: the encoded sources, one for each model.
             sources: LongTensor ``[B, S]``.
-            inputs, lengths: the decoder's inputs ``[B, T]`` and positions of each sentence ``[B]``.
+            inputs: LongTensor ``[B, T]``, the decoder's inputs.
+            lengths: LongTensor ``[B]``, positions of each sentence.
         """
         size = inputs.size(1)
         positions = torch.arange(size, device=inputs.device)  # [T]
@@ -219,7 +226,8 @@ class CtcGenerator(EngineGenerator):
         self, log_probs: Tensor, sizes: Sequence[int], limits: Sequence[int]
     ) -> List[List[Hypothesis]]:
         """The most probable texts of each sentence, found by prefix beam search in ``log_probs``
-        ``[B, T, V]``; for ``sizes`` and ``limits`` see :meth:`by_position`."""
+        ``[B, T, V]``. ``sizes`` are the positions of each sentence, ``limits`` the most words of
+        each translation."""
         blanks = log_probs[..., self.blank]  # [B, T]
         words = log_probs.clone()
         words[..., self.blank] = float("-inf")

@@ -13,7 +13,7 @@ class InputRule(NamedTuple):
         scale: λ, positions per source token.
         copies: True: the inputs are the source tokens, each about λ times; False: ``<unk>``.
         most: the largest number of positions that the decoder supports.
-        pad, unk: ids of the target dictionary.
+        pad, unk: ids of padding and ``<unk>`` in the target dictionary.
     """
 
     scale: float
@@ -30,13 +30,13 @@ class InputRule(NamedTuple):
         return wanted.clamp(1, self.most)
 
     def inputs(self, source: Tensor, width: Optional[int] = None) -> Tuple[Tensor, Tensor]:
-        """The decoder's inputs, LongTensor ``[B, T]`` padded on the right, and the number of
-        positions of each sentence ``[B]``.
+        """(The decoder's inputs, LongTensor ``[B, T]`` padded on the right; the number of positions
+        of each sentence, LongTensor ``[B]``).
 
         Args:
             source: LongTensor ``[B, S]``, padded on either side.
-            width: T; None: the positions of the longest sentence, for which the host waits for the
-                device.
+            width: T; None: the positions of the longest sentence, which the host then reads from
+                the device.
         """
         real = source.ne(self.pad)  # [B, S]
         source_lengths = real.sum(1)  # [B]
@@ -80,7 +80,7 @@ def ctc_sample(batch: Mapping[str, Any], rule: InputRule, *, update: int, eos: i
     """The sample of a batch of :class:`LanguagePairDataset`; a pure function of its arguments.
 
     Args:
-        batch: the batch.
+        batch: the batch, as fairseq's collater returns it.
         rule: how the decoder's inputs are made.
         update: number of the update; 0 outside training.
         eos: id of ``</s>``.

@@ -23,7 +23,8 @@ logger = logging.getLogger(__name__)
 
 @register_task("translation_ctc", dataclass=CtcTaskConfig)
 class CtcTranslationTask(EngineTranslationTask):
-    """Translation by connectionist temporal classification."""
+    """Translation by connectionist temporal classification (CTC): all positions are written at
+    once, and blanks and repetitions are left out of the text."""
 
     cfg: CtcTaskConfig
     family = "ctc"
@@ -71,7 +72,7 @@ class CtcTranslationTask(EngineTranslationTask):
                 " fewer positions than words"
             )
             if 0 < lost == len(indices):
-                raise ValueError(f"{told}: give a larger scale")
+                raise ValueError(f"{told}: raise --ctc-upsample-scale")
             if lost:
                 logger.warning("%s, and are skipped at every update", told)
         return indices

@@ -250,7 +250,7 @@ def _complete(texts: Texts, scores: Tensor, plan: BeamPlan) -> bool:
 
 
 class _Bonus:
-    """The language model's scores of the open prefixes.
+    """The language model's scores of the open prefixes; all 0 without a language model.
 
     Attributes:
         total: the sum of each prefix's scores ``[B, N]``; the number 0 without a language model.
@@ -277,7 +277,7 @@ class _Bonus:
 
     def select(self, totals: Tensor, beams: int) -> Tuple[Tensor, Tensor]:
         """Selects the N = ``beams`` best continuations of each sentence, the language model's score
-        included, and stores its states after them.
+        included, and stores the model's states after these.
 
         Args:
             totals: ``[B, N, V]``, log-probabilities of all continuations.

@@ -185,7 +185,7 @@ class DagLoss(FairseqCriterion):
 
 
 class _Sums:
-    """Sums logged values over batches and workers, and logs quotients of them."""
+    """Sums logged values over batches and workers, by name, and logs quotients of these sums."""
 
     def __init__(self, logging_outputs: Sequence[Dict[str, Any]]) -> None:
         self.outputs = logging_outputs

@@ -34,22 +34,31 @@ class LengthHead(nn.Module):
         self.output = nn.Linear(width, classes)
 
     def forward(self, encoded: Tensor, padding: Tensor) -> Tensor:
-        """Logits ``[B, classes]``, from the mean of the encoder's output ``[B, S, D]`` over the
-        source tokens; ``padding`` is True for padding, ``[B, S]``."""
+        """The logits of each class, a difference of lengths (or a length), for each sentence:
+        ``[B, classes]``, from the mean of the encoder's output over the source tokens.
+
+        Args:
+            encoded: ``[B, S, D]``, the encoder's output.
+            padding: BoolTensor ``[B, S]``, True for padding.
+        """
         real = (~padding).unsqueeze(2).to(encoded)  # [B, S, 1]
         return self.output((encoded * real).sum(1) / real.sum(1))  # [B, classes]
 
     def label(self, words: Tensor, source_lengths: Tensor) -> Tensor:
-        """The index of the class that is right for targets of ``words`` ``[B]`` words and sources
-        of ``source_lengths`` ``[B]`` tokens: LongTensor ``[B]``."""
+        """The index of the class to predict for targets of ``words`` ``[B]`` words and sources of
+        ``source_lengths`` ``[B]`` tokens: LongTensor ``[B]``."""
         if not self.absolute:
             words = words - source_lengths + self.classes // 2
         return words.clamp(0, self.classes - 1)  # [B]
 
     def words(self, logits: Tensor, source_lengths: Tensor) -> Tensor:
-        """The most probable number of target words for ``logits`` ``[B, classes]``, LongTensor
-        ``[B]``; at least 1 where the head predicts differences. ``source_lengths`` ``[B]`` are in
-        tokens."""
+        """The number of target words of the most probable class: LongTensor ``[B]``, at least 1
+        where classes are differences.
+
+        Args:
+            logits: ``[B, classes]``, from :meth:`forward`.
+            source_lengths: LongTensor ``[B]``, source tokens.
+        """
         best = logits.argmax(1)  # [B]
         if self.absolute:
             return best
@@ -66,7 +75,8 @@ class DagDecoder(ParallelDecoder):
         count_bos: whether graph sizes count one source token more, for a start symbol that the
             encoder does not read.
         reads_bos: whether the encoder reads a start symbol before the source.
-        besides: see :func:`.graph_size.vertices_from_source`.
+        besides: how many source tokens, as start and end symbols, get one vertex instead of lambda;
+            see :func:`.graph_size.vertices_from_source`.
     """
 
     family = "dag"

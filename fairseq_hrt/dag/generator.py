@@ -40,8 +40,8 @@ def decode_scale(decoder: Any, options: DecodingOptions) -> float:
 
 
 def _size_rule(decoder: Any) -> Tuple[Any, ...]:
-    """The settings that determine the sizes of graphs; the models of an ensemble must agree in
-    them."""
+    """The settings of ``decoder``, a :class:`DagDecoder`, that determine the sizes of graphs; all
+    models of an ensemble must have the same settings."""
     head = decoder.length_head
     return decoder.count_bos, decoder.reads_bos, decoder.besides, head and head.absolute
 
@@ -106,7 +106,7 @@ class DagGenerator(EngineGenerator):
         if len({_size_rule(model.decoder) for model in models}) > 1:
             raise ValueError(
                 "the models of an ensemble must agree in --dag-upsample-base, --dag-count-bos,"
-                " --dag-read-bos and --dag-absolute-lengths"
+                " --dag-read-bos and --dag-absolute-lengths: leave those that differ out of --path"
             )
         never = (dictionary.bos(), dictionary.pad(), dictionary.eos())
         self.penalties: Dict[int, float] = {token: float("inf") for token in never}
@@ -204,8 +204,8 @@ class DagGenerator(EngineGenerator):
         return self.builder().build(memories, self.vertex_lengths(memories))
 
     def builder(self) -> GraphBuilder:
-        """The builder of graphs, made at the first call and used again; its copy of the weights of
-        the links is up to date."""
+        """The builder of graphs, made at the first call and kept. Each call first updates the
+        builder's copy of the link weights."""
         if self._builder is None:
             self._builder = GraphBuilder(self.ensemble, self.penalties)
         self._builder.refresh(static_weights=self.options.static_weights)
@@ -213,8 +213,12 @@ class DagGenerator(EngineGenerator):
 
     def vertex_lengths(self, memories: List[Memory]) -> Tensor:
         """L, the number of vertices of each sentence's graph, which depends on that sentence alone:
-        LongTensor ``[B]``, cut to the decoder's positions with one warning. ``memories``: see
-        :meth:`build_graphs`."""
+        LongTensor ``[B]``. If it exceeds the decoder's number of positions, it is reduced to that
+        number; the first time, this generator logs a warning.
+
+        Args:
+            memories: the encoded sources, one :class:`Memory` for each model.
+        """
         sizes = vertices_of_encoded([model.decoder for model in self.models], memories, self.scale)
         most = self.decoder_positions
         if not self._warned_of_clamping and bool((sizes > most).any()):
@@ -249,8 +253,8 @@ class DagGenerator(EngineGenerator):
         sample: Dict[str, Any],
         look: Callable[[Graphs, List[Hypothesis]], List[Any]],
     ) -> List[Any]:
-        """Decodes a batch; returns the list that ``look`` makes of its graphs and the best
-        hypothesis of each sentence."""
+        """Decodes a batch; returns what the function ``look`` makes of the batch's graphs and the
+        best hypothesis of each sentence: a list with an entry per sentence."""
         found: List[Any] = []
         with attached(
             self.graph_hooks,
@@ -292,15 +296,16 @@ class DagGenerator(EngineGenerator):
 
     @property
     def _token_weight(self) -> float:
-        """The weight of a token's log-probability in the search of a path."""
+        """The weight of a token's log-probability beside that of a link, in the search of a
+        path."""
         return {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(
             self.strategy, self.options.dag_decode_beta
         )
 
     def by_recording(self, tokens: Tensor) -> Optional[List[List[Hypothesis]]]:
-        """The result of :meth:`by_path`, computed by a function whose tensors have fixed shapes, so
-        that a CUDA graph can record it (:class:`.static.StaticPaths`). None where that is not
-        possible; each reason is logged once.
+        """The hypotheses of each sentence, as :meth:`by_path` finds them, computed on a GPU by the
+        replay of a CUDA graph (:class:`.static.StaticPaths`). None if this batch cannot be decoded
+        so: each reason is logged once per generator.
 
         Args:
             tokens: the sources, LongTensor ``[B, S]``.
@@ -326,8 +331,8 @@ class DagGenerator(EngineGenerator):
         return None
 
     def _obstacle(self, tokens: Tensor) -> Optional[str]:
-        """Why :meth:`by_recording` cannot decode this batch of sources ``[B, S]``, in words for the
-        log; None: it can."""
+        """The reason, for the log, why the replay of a CUDA graph (:meth:`by_recording`) cannot
+        decode this batch of sources ``[B, S]``; None: it can."""
         options = self.options
         if self.strategy in ("beam", "sample"):
             return f"--dag-decode-strategy {self.strategy}"
@@ -356,8 +361,8 @@ class DagGenerator(EngineGenerator):
 
     def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
         """Decodes by greedy, lookahead, viterbi or joint-viterbi: finds a path in each graph, then
-        the best token of each of its vertices. ``limits``, LongTensor ``[B]``, are the most words
-        of each translation."""
+        the best token of each vertex on the path. ``limits``, LongTensor ``[B]``, are the most
+        words of each translation."""
         keeps, weight = not self._suppresses_in_search, self._token_weight
         scores: Optional[Tensor] = None
         tokens: Optional[Tensor] = None
@@ -420,7 +425,7 @@ class DagGenerator(EngineGenerator):
     def by_walk(self, graphs: Graphs, limits: Tensor, source: Tensor) -> List[List[Hypothesis]]:
         """Decodes by sampling, or by lookahead with repeat suppression: chooses vertex and token
         together, step by step. Random numbers depend on the ``source`` tokens ``[B, S]``;
-        ``limits``: see :meth:`by_path`."""
+        ``limits``, LongTensor ``[B]``, are the most words of each translation."""
         options, sampling = self.options, self.strategy == "sample"
         rules = WalkRules(
             beta=options.dag_decode_beta,
@@ -451,7 +456,8 @@ class DagGenerator(EngineGenerator):
 
     def by_beam(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
         """Decodes by beam search: finds the texts whose probability, summed over the paths that
-        print them, is highest. ``limits``: see :meth:`by_path`."""
+        print them, is highest. ``limits``, LongTensor ``[B]``, are the most words of each
+        translation."""
         options, weight = self.options, self.options.dag_decode_beta
         check_number(float(graphs.links.sum()))
         ends, emissions = (

@@ -21,10 +21,10 @@ def describe(
 
     Args:
         graphs: the graphs.
-        found: the translation of each sentence; its path is marked.
+        found: the translation of each sentence; the path that it was decoded along is marked.
         dictionary: the target dictionary.
         tokens: how many of its best tokens each vertex lists.
-        least: links less probable than this are left out, unless they are on the path.
+        least: links less probable than this are left out, unless they are on that path.
 
     Returns:
         The documents of :func:`~..native.decoding.describe_graph`, one for each sentence.
@@ -59,7 +59,8 @@ def to_dot(document: Dict[str, Any], *, least: float = 0.05) -> str:
 
     Args:
         document: from :func:`describe`.
-        least: vertices and links less probable than this are left out, unless they are on the path.
+        least: vertices and links less probable than this are left out, unless they are on the path
+            that the translation was decoded along.
     """
     shown = {v["vertex"] for v in document["vertices"] if v["chosen"] or v["passing"] >= least}
     lines = ["digraph translation {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']

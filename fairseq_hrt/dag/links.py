@@ -58,8 +58,8 @@ class LinkPredictor(nn.Module):
             self.register_buffer("sinusoids", sinusoids, persistent=False)
 
     def describe(self, features: Tensor) -> Tensor:
-        """The input of the linear layers ``[B, L, D * parts]``: decoder features ``[B, L, D]``
-        concatenated with position vectors."""
+        """The input of the linear layers, ``[B, L, D * parts]``: decoder ``features``
+        ``[B, L, D]`` and position vectors, concatenated as ``--dag-link-features`` lists them."""
         size = features.size(1)
         parts = {"feature": features}
         if self.position is not None:
@@ -176,7 +176,11 @@ class _MixedLinks(torch.autograd.Function):
 
 
 def _head_log_probs(queries: Tensor, keys: Tensor, missing: Tensor) -> Tensor:
-    """log_softmax of one head's scores over all links but the ``missing`` ones: ``[B, L, L]``;
-    queries and keys are ``[B, L, d]``."""
+    """log_softmax over v of one head's scores of the links from u to v: ``[B, L, L]``.
+
+    Args:
+        queries, keys: ``[B, L, d]``.
+        missing: BoolTensor ``[B, L, L]``, True where u has no link to v.
+    """
     scores = torch.bmm(queries, keys.transpose(1, 2)) * queries.size(2) ** -0.5  # [B, L, L]
     return torch.log_softmax(scores.masked_fill_(missing, float("-inf")), -1)

@@ -27,9 +27,9 @@ class DagOutput(NamedTuple):
     Attributes:
         match: ``[B, T, L]``, log P(y_i | v), of the target's token i at vertex v.
         links: ``[B, L, L]``, log P(v | u).
-        length_logits: ``[B, classes]`` with a length head, else None.
-        length_labels: LongTensor ``[B]``, the right class of each target; None without a length
-            head.
+        length_logits: ``[B, classes]``, of the :class:`LengthHead`; None without it.
+        length_labels: LongTensor ``[B]``, the class that the head should predict; None without
+            it.
         glanced: the tokens shown to the decoder, None without glancing.
     """
 

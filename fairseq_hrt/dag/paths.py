@@ -150,12 +150,16 @@ def walk(
 
 
 def _choose(scores: Tensor, banned: Tensor, rules: WalkRules, keys: Tensor, step: int) -> Tensor:
-    """Chooses the best candidate that is not banned or, with ``rules.temperature``, samples one of
-    those; the best candidate of all if all are banned. Returns its column, LongTensor ``[B]``.
+    """Chooses a candidate for each sentence: the best one that is not banned, or the best of all if
+    all are banned; with ``rules.temperature`` it is sampled from those not banned. Returns the
+    column of the chosen candidate, LongTensor ``[B]``.
 
     Args:
-        scores, banned: ``[B, C]``, of the candidates, best first.
-        keys, step: determine the random numbers; see :func:`walk`.
+        scores: ``[B, C]``, log-probabilities of the candidates, best first.
+        banned: BoolTensor ``[B, C]``, True for candidates that break a rule.
+        rules: temperature, ``top_p`` and seed.
+        keys: LongTensor ``[B]``, a hash of each sentence, from which random numbers are drawn.
+        step: number of the step, which the random numbers depend on as well.
     """
     open_scores = scores.masked_fill(banned, float("-inf"))  # [B, C]
     open_scores[:, 0] = torch.where(

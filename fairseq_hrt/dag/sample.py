@@ -24,7 +24,7 @@ class GraphSample(NamedTuple):
         target_lengths: LongTensor ``[B]``, n + 2.
         source_lengths: LongTensor ``[B]``, source tokens with ``</s>``, and with ``<s>`` where the
             encoder reads it.
-        vertex_lengths: LongTensor ``[B]``, L.
+        vertex_lengths: LongTensor ``[B]``, L, the vertices of each graph.
         clamped: BoolTensor ``[B]``, whether a graph was cut to the decoder's positions; None: not
             known.
         width: number of vertices in the batch's tensors, padding included; None: as many as the
@@ -47,11 +47,13 @@ class SizeRule(NamedTuple):
     Attributes:
         scale: the range from which training draws lambda.
         fixed: lambda outside training.
-        from_target: multiply the target's words by lambda instead of the source's tokens.
-        count_bos: whether to count one source token more, as for a start symbol.
+        from_target: whether to multiply the target's words by lambda instead of the source's
+            tokens.
+        count_bos: whether to count one source token more, as if there were a start symbol.
         most: the decoder's positions, which limit the number of vertices.
         reads_bos: whether the encoder reads a start symbol that the data do not have.
-        besides: see :func:`.graph_size.vertices_from_source`.
+        besides: how many source tokens, as start and end symbols, get one vertex instead of lambda;
+            see :func:`.graph_size.vertices_from_source`.
     """
 
     scale: UpsampleScale
@@ -68,8 +70,8 @@ class SizeRule(NamedTuple):
 
         Args:
             scale: lambda, float64 ``[B]`` or a number.
-            source_lengths: LongTensor ``[B]``, of the data, with ``</s>``.
-            words: LongTensor ``[B]``, of the target.
+            source_lengths: LongTensor ``[B]``, source tokens in the data, with ``</s>``.
+            words: LongTensor ``[B]``, words of the target, without ``<s>`` and ``</s>``.
         """
         if self.from_target:
             return vertices_from_target(words, scale)
@@ -110,7 +112,7 @@ def graph_sample(
         update: number of the update; each sentence draws its lambda by a hash of this number, the
             seed and its index. None outside training, where lambda is ``rule.fixed``.
         seed: ``--seed``.
-        bos, pad: ids of the target dictionary.
+        bos, pad: ids of ``<s>`` and padding in the target dictionary.
     """
     targets, source_lengths, ids = (
         whole_targets(batch["target"], bos=bos),
@@ -153,8 +155,13 @@ def whole_targets(targets: Tensor, *, bos: int) -> Tensor:
 def vertex_inputs(
     vertex_lengths: Tensor, *, bos: int, unk: int, eos: int, pad: int, width: Optional[int] = None
 ) -> Tensor:
-    """Decoder input ``<s> <unk> … <unk> </s>``, padded on the right: LongTensor ``[B, L]``. L is
-    ``width``; None: the largest of ``vertex_lengths`` ``[B]``."""
+    """The decoder's input ``<s> <unk> … <unk> </s>``, padded on the right: LongTensor ``[B, L]``.
+
+    Args:
+        vertex_lengths: LongTensor ``[B]``, the vertices of each graph.
+        bos, unk, eos, pad: ids of ``<s>``, ``<unk>``, ``</s>`` and padding.
+        width: L; None: the largest of ``vertex_lengths``.
+    """
     if width is None:
         width = int(vertex_lengths.max())
     vertex = torch.arange(width, device=vertex_lengths.device)  # [L]

@@ -52,8 +52,9 @@ class StaticPaths:
 
     @property
     def _follows(self) -> bool:
-        """Whether the path of each vertex's best link is found, too: the search looks for nothing
-        else, or the reach of links is limited, so that viterbi may find no path short enough."""
+        """Whether the best link of each vertex is found, too: it is all that greedy and lookahead
+        search, and viterbi needs it where the reach of links is limited, so that there may be
+        no path within the length limit."""
         return not self.search.viterbi or bool(self._links.reach)
 
     def obstacle(self, tokens: Tensor) -> Optional[str]:
@@ -107,8 +108,8 @@ class StaticPaths:
     # ------------------------------------------------------------------ buckets
 
     def _width(self, width: int) -> int:
-        """The source length to which ``width`` is padded: the next of those in LENGTHS, or the
-        number of learned positions where that is smaller."""
+        """The source length to which sources of ``width`` tokens are padded: the next one in
+        LENGTHS, but at most the number of learned positions, if the encoder has these."""
         source, most = self.engine.embed_source, LENGTHS[-1]
         if source.table is not None and isinstance(source.module, LearnedPositionalEmbedding):
             most = source.table.size(0)
@@ -141,7 +142,7 @@ class StaticPaths:
 
         Args:
             tokens: LongTensor ``[B, S]``, already padded to one of the recorded shapes; rows of
-                padding alone are decoded as the first sentence.
+                padding alone are decoded as if they were the first sentence.
 
         Returns:
             One tensor ``[B, …]`` with the columns of :func:`.static_result.sections`: integers, and
@@ -228,9 +229,12 @@ class StaticPaths:
         return torch.softmax(scores, -1).mul_(gates).sum(1)  # [B, L, L]
 
     def _best_tokens(self, features: Tensor, forced: Tensor) -> Tuple[Tensor, Tensor]:
-        """The best token of each vertex: (log-probabilities, tokens), each ``[B, L]``, from
-        ``features`` ``[B, L, D]``. ``forced`` ``[B, L]`` is the only token that a vertex may write;
-        -1: any."""
+        """The best token of each vertex: (log-probabilities, tokens), each ``[B, L]``.
+
+        Args:
+            features: ``[B, L, D]``, the decoder's output.
+            forced: LongTensor ``[B, L]``, the only token that a vertex may write; -1: any.
+        """
         output = self.engine.output
         count = max(1, CHUNK // output.weight.size(0))
         found = [
@@ -253,12 +257,12 @@ def _between_words(
     Args:
         chances: ``[B, L, L]``, P(v | u).
         words, scores: ``[B, L]``, the best token of each vertex and its log-probability.
-        weight: the search raises the probability of repeated tokens to this power.
+        weight: the power to which the search raises the probabilities of repeated tokens.
 
     Returns:
-        (log-probabilities for the search, log-probabilities for the score, which does not weigh
-        tokens, ``[B, L, L]`` each; the sum of the probabilities in each row, ``[B, L]``, the
-        smaller one of both).
+        (log-probabilities ``[B, L, L]`` for the search, with ``weight``; log-probabilities
+        ``[B, L, L]`` for the translation's score, with weight 1; ``[B, L]``, the sum of each row's
+        probabilities, the smaller of the sums with either weight).
     """
     plain = between_words(chances, words, scores.exp())
     mass, counted = plain.sum(2), plain.log()

@@ -14,10 +14,11 @@ class FoundPath(NamedTuple):
     """The best path of one sentence.
 
     Attributes:
-        vertices, tokens: of the path, the first vertex included.
+        vertices: the path's vertices, the first one included.
+        tokens: the token of each of these vertices.
         parts: for each of these vertices the log-probability of its token plus that of the link
             into it.
-        limit: the most words before ``</s>``.
+        limit: the most words that the translation may have before ``</s>``.
     """
 
     vertices: List[int]
@@ -33,20 +34,21 @@ def sections(
     columns} in order: (sections of integers, sections of floating-point numbers behind them).
 
     ======  ====================================================================
-    length  source tokens
-    words   the token of each vertex; scores: its log-probability
-    path    vertices, the first one repeated on the left; along: the links
-            between them
-    next    the best vertex after each vertex; links: the link to it
-    total   the sum of all links; NaN if one is
-    mass    the least sum of a row of links between words
-    inside  -inf if no path is within the limit
+    length  number of source tokens
+    words   the best token of each vertex; scores: its log-probability
+    path    vertices of the best path, the first one repeated on the left;
+            along: log-probabilities of the links between them
+    next    the vertex to which each vertex has its best link; links: the
+            log-probability of that link
+    total   the sum of the probabilities of all links; NaN if one is NaN
+    mass    the least of the sums of each vertex's links to other words
+    inside  -inf if no path is within the length limit
     ======  ====================================================================
 
     Args:
         search: the settings of the search.
         tables: those for the source length to which the batch is padded.
-        follows: whether the result has the best link of each vertex.
+        follows: whether the result has the sections next and links.
     """
     # T, or no column.
     width = len(tables.powers) + 2 if search.viterbi else 0
@@ -70,7 +72,8 @@ def read_paths(
 
     Args:
         packed: the recorded function's result ``[B, …]``, on the host.
-        search, tables, follows: see :func:`sections`.
+        search, tables, follows: the search's settings, the tables of the padded source length, and
+            whether the best links were found; see :func:`sections`.
 
     Raises:
         NumericalError: a link of the graph is NaN.

@@ -1,5 +1,5 @@
-"""The tables of a bucket of :class:`.static.StaticPaths`: everything that depends on the number of
-source tokens alone."""
+"""The tables that :class:`.static.StaticPaths` makes for each source length to which batches are
+padded: every value that depends on the number of source tokens alone."""
 
 from dataclasses import dataclass
 from typing import List, Mapping, NamedTuple
@@ -20,13 +20,14 @@ class PathSearch:
     """The settings of a search for paths.
 
     Attributes:
-        viterbi: True: the best path of every length, then the best length; False: follow the best
-            links.
-        weight: weight of the tokens' log-probabilities in the search.
+        viterbi: True: find the best path of every length, then choose the best length; False:
+            follow the best link of each vertex.
+        weight: weight of the tokens' log-probabilities beside those of the links.
         suppress: whether the links lead from each word to another word; see
             :func:`..ops.without_repeats`.
-        length_beta: see :func:`..ops.joint_viterbi`.
-        scale: lambda.
+        length_beta: exponent of the length that divides a path's score; see
+            :func:`..ops.joint_viterbi`.
+        scale: lambda, the vertices per source token.
         max_len_a, max_len_b: limits of a translation's length; see ``--max-len-a/-b``.
         most: the most vertices of a graph.
     """
@@ -47,25 +48,27 @@ class PathSearch:
 
 
 class Tables(NamedTuple):
-    """Values that depend on the number of source tokens; tables ``[S + 1, …]`` have a row for each
-    number from 0 to S.
+    """Values that depend on the number of source tokens, of which batches have at most S. Tables
+    ``[S + 1, …]`` have a row for each number of source tokens from 0 to S.
 
     Attributes:
-        inputs: LongTensor ``[S + 1, L]``, the decoder's input.
+        inputs: LongTensor ``[S + 1, L]``, the decoder's input tokens.
         forced: LongTensor ``[S + 1, L]``, the only token that a vertex may write; -1 for inner
             vertices, which may write any.
         visible: BoolTensor ``[S + 1, L]``, the vertices of the graph; the others are padding.
-        positions: LongTensor ``[L]``, 0, 1, 2, …
-        last: LongTensor ``[S + 1]``, the last vertex.
-        numbers: ``[S + 1, 4 * L + K]``. Four blocks by vertex: 1 where links begin, else 0; the
-            opposite; 0 for vertices of the graph, else ``HIDDEN``; 0 for inner vertices, else -inf.
-            Then by number of inner vertices: 0 if a path may have as many, else -inf.
+        positions: LongTensor ``[L]``, 0, 1, 2, …, the decoder's positions.
+        last: LongTensor ``[S + 1]``, index of the last vertex.
+        numbers: ``[S + 1, 4 * L + K]``, five tables side by side. Four have a column per vertex: 1
+            where links begin, else 0; 1 where none begin, else 0; 0 for vertices of the graph, else
+            ``HIDDEN``; 0 for inner vertices, else -inf. The fifth has a column for each number 1 …
+            K of inner vertices: 0 if a path may have as many, else -inf.
         ahead: ``[L, L]``, 0 for links to later vertices within reach, else ``HIDDEN``.
-        powers: ``[K]``, k ** beta for k = 1 … K inner vertices.
+        powers: ``[K]``, k ** ``length_beta`` for k = 1 … K inner vertices.
         finite: whether all ``powers`` are finite.
-        sizes, limits: the vertices of a graph and the most words of a translation, by number of
-            source tokens; on the host.
-        clamped: whether the decoder's positions cut the graph, on the host.
+        sizes, limits: lists with the vertices of a graph, and the most words of a translation, for
+            0 to S source tokens.
+        clamped: list with whether the graph was cut to the decoder's positions, for 0 to S source
+            tokens.
     """
 
     inputs: Tensor
@@ -95,10 +98,10 @@ def make_tables(
     device: torch.device,
     dtype: torch.dtype,
 ) -> Tables:
-    """The tables for up to ``width`` source tokens.
+    """Makes the tables for up to ``width`` source tokens.
 
     Args:
-        width: S.
+        width: S, the source length to which batches are padded.
         search: the settings of the search.
         decoder: the model's decoder.
         device, dtype: those of the model.
@@ -153,9 +156,14 @@ def _masked(mask: Tensor, value: float, dtype: torch.dtype) -> Tensor:
 
 
 def _vertex_inputs(vertex: Tensor, last: Tensor, special: Mapping[str, int]) -> Tensor:
-    """The decoder's input for graphs that end at each of the vertices ``last`` ``[S + 1, 1]``:
-    LongTensor ``[S + 1, L]``. ``vertex`` is 0 … L - 1, ``special`` the ids of ``<s>`` etc. by
-    name."""
+    """The decoder's input ``<s> <unk> … <unk> </s>``, then padding, for sources of 0 to S tokens:
+    LongTensor ``[S + 1, L]``.
+
+    Args:
+        vertex: LongTensor ``[L]``, 0 … L - 1.
+        last: LongTensor ``[S + 1, 1]``, index of the last vertex, for each source length.
+        special: token ids by name: bos, unk, eos and pad.
+    """
     inputs = torch.where(vertex < last, special["unk"], special["pad"])
     inputs = inputs.masked_fill(vertex == last, special["eos"])
     inputs[:, 0] = special["bos"]

@@ -25,7 +25,8 @@ logger = logging.getLogger(__name__)
 
 @register_task("translation_dag", dataclass=DagTaskConfig)
 class DagTranslationTask(EngineTranslationTask):
-    """Translation by directed acyclic graphs."""
+    """Translation by decoders that write a directed acyclic graph of words instead of a
+    sentence."""
 
     cfg: DagTaskConfig
     family = "dag"
@@ -130,7 +131,8 @@ class DagTranslationTask(EngineTranslationTask):
         every update.
 
         Args:
-            source, target: tokens of each pair, ``</s>`` counted.
+            source, target: ``[n]``, numbers of source and target tokens of each pair, ``</s>``
+                counted.
 
         Raises:
             ValueError: no pair has a path.
@@ -150,8 +152,8 @@ class DagTranslationTask(EngineTranslationTask):
         told = f"{causes}: {count} of {len(lost)} training pairs have no path through their graph"
         if 0 < count == len(lost):
             raise ValueError(
-                f"{told}, which needs a vertex for each target word: give a larger scale, or a"
-                " larger transition length where one is set"
+                f"{told}, which needs a vertex for each target word: raise --dag-upsample-scale, or"
+                " --dag-max-transition-length where it is set"
             )
         if count:
             logger.warning("%s, and are skipped at every update", told)

@@ -109,11 +109,13 @@ def _detached(match: Optional[Tensor]) -> Optional[Tensor]:
 def _explain(
     links: Tensor, vertex_lengths: Tensor, match: Optional[Tensor], lengths: Optional[Tensor]
 ) -> None:
-    """Raises ValueError naming the wrong argument; NaN outside the lengths is allowed."""
+    """Raises ValueError naming the first argument that has a length out of range or NaN, if there
+    is one; NaN at padding (beyond ``vertex_lengths`` or ``lengths``) is allowed. For the arguments
+    see :func:`check`."""
     batch, size = links.shape[:2]
     if bool((vertex_lengths < 2).any()) or bool((vertex_lengths > size).any()):
         raise ValueError(
-            f"vertex_lengths {vertex_lengths.tolist()} must be {batch} numbers from 2 to {size}"
+            f"vertex_lengths {vertex_lengths.tolist()} must be {batch} numbers from 2 to L = {size}"
         )
     if (
         match is not None
@@ -121,7 +123,8 @@ def _explain(
         and (bool((lengths < 2).any()) or bool((lengths > match.size(1)).any()))
     ):
         raise ValueError(
-            f"target_lengths {lengths.tolist()} must be {batch} numbers from 2 to {match.size(1)}"
+            f"target_lengths {lengths.tolist()} must be {batch} numbers from 2 to T ="
+            f" {match.size(1)}"
         )
     if bool((links.isnan() & pairs_inside(links, vertex_lengths)).any()):
         raise ValueError(f"links holds NaN: {_BROKEN}")
@@ -140,11 +143,13 @@ def pairs_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
 
 
 def only_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
-    """``links`` with -inf for all pairs with a padding vertex."""
+    """``links`` ``[B, L, L]`` with -inf for all links to or from padding; ``vertex_lengths``
+    ``[B]`` are the vertices of each graph."""
     return links.masked_fill(~pairs_inside(links, vertex_lengths), float("-inf"))
 
 
 def probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
-    """exp(links) between valid vertices, 0 elsewhere; float32 at least."""
+    """exp(``links``) ``[B, L, L]``, 0 for links to or from padding (vertices beyond
+    ``vertex_lengths`` ``[B]``); float32 at least."""
     dtype = torch.float32 if links.dtype.itemsize < 4 else links.dtype
     return only_inside(links.to(dtype), vertex_lengths).exp()

@@ -32,8 +32,9 @@ def ctc_best_alignment(
         blank: id of the blank.
 
     Returns:
-        (tokens, LongTensor ``[B, T]``, blank behind the last position; log-probability of the
-        alignment ``[B]``, -inf if there are too few positions for the target).
+        (token at each position, LongTensor ``[B, T]``, the blank behind the last position;
+        log-probability of the alignment ``[B]``, -inf if there are too few positions for the
+        target).
     """
     batch, positions, _ = log_probs.shape
     device, lowest = log_probs.device, float("-inf")
@@ -62,9 +63,9 @@ def ctc_best_alignment(
 def _best_states(
     emitted: Tensor, skips: Tensor, lengths: Tensor, target_lengths: Tensor
 ) -> Tuple[Tensor, Tensor]:
-    """The best path through the states of each sentence and its log-probability; for arguments and
-    result see ``best_states`` of fused/ctc.py, except that the path's last state is repeated behind
-    the sentence's last position."""
+    """The best path through the states ``_ y_1 _ … y_n _`` of each sentence, LongTensor ``[B, T]``
+    of state indices, and its log-probability ``[B]``. For the arguments see ``best_states`` of
+    fused/ctc.py, which writes 0 behind the last position; here the last state is repeated there."""
     (batch, positions, states), lowest = emitted.shape, float("-inf")
     state = torch.arange(states, device=emitted.device)
     best = torch.where(state < 2, emitted[:, 0], lowest)  # [B, 2n + 1]

@@ -56,8 +56,8 @@ def dag_log_likelihood(
 
 
 def _fuses(match: Tensor, links: Tensor) -> bool:
-    """Whether Triton's kernels run on the device of these tensors, and neither is float64, which
-    the kernels do not support."""
+    """Whether the Triton kernels of :mod:`.fused` can be used: they run on the device of these
+    tensors, and neither tensor is float64, which they do not support."""
     narrow = match.dtype.itemsize <= 4 and links.dtype.itemsize <= 4
     return narrow and fused.available(match.device)
 
@@ -222,7 +222,8 @@ def _scaled(match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths
 
 
 def _log(values: Tensor) -> Tensor:
-    """The logarithm of non-negative ``values``, finite also for 0."""
+    """The logarithm of non-negative ``values``; those below 1e-320, 0 included, count as 1e-320, so
+    that the result is finite."""
     return values.clamp(min=1e-320).log()
 
 
@@ -236,7 +237,7 @@ def _rescaled(current: Tensor, total: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
 
 
 def _forward(terms: _Terms) -> _Scan:
-    """The forward recursion: P(y_0 … y_k, vertex v emits y_k)."""
+    """The forward recursion: its value for token k and vertex v is P(y_0 … y_k, v emits y_k)."""
     forward, scales, factors = (
         torch.zeros_like(terms.emissions),
         torch.zeros_like(terms.scale),
@@ -258,7 +259,8 @@ def _forward(terms: _Terms) -> _Scan:
 
 
 def _backward(terms: _Terms) -> _Scan:
-    """The backward recursion: P(y_(k+1) … y_(T-1) | vertex v emits y_k)."""
+    """The backward recursion: its value for token k and vertex v is P(y_(k+1) … y_(T-1) | v emits
+    y_k)."""
     backward, scales, factors = (
         torch.zeros_like(terms.emissions),
         torch.zeros_like(terms.scale),
@@ -301,8 +303,8 @@ def _has_path(
 def _in_log_space(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """:func:`forward_backward` in log space, which is slow: for the rare sentences whose
-    probabilities underflow in float64."""
+    """The same results as :func:`forward_backward`, but computed in log space, which is slower: for
+    the rare sentences whose probabilities underflow in float64."""
     edges = only_inside(links.detach(), vertex_lengths).double()
     with torch.enable_grad():
         scores = match.detach().double().requires_grad_()
@@ -323,7 +325,8 @@ def _in_log_space(
 
 
 def _logsumexp(values: Tensor, dim: int) -> Tensor:
-    """logsumexp with gradient 0 instead of NaN where all values are -inf."""
+    """logsumexp of ``values`` over the dimension ``dim``; where all are -inf, the gradient is 0
+    instead of NaN."""
     largest = values.detach().amax(dim, keepdim=True).clamp(min=-1e300)
     total = (values - largest).exp().sum(dim)
     return torch.where(

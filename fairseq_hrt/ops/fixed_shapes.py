@@ -10,9 +10,10 @@ from . import fused
 
 
 def follow_pointers(pointers: Tensor, start: Tensor, count: int) -> Tensor:
-    """The first ``count`` nodes of the walk that begins at ``start``: LongTensor ``[B, count]``.
+    """The first ``count`` nodes of the walk that begins at ``start`` and follows ``pointers``:
+    LongTensor ``[B, count]``, ``start`` included.
 
-    Each round doubles the known nodes: those 2^i steps further are looked up for all of them.
+    Round i looks up the node 2^i steps after each known node, which doubles their number.
 
     Args:
         pointers: LongTensor ``[B, N]``, the node after each node; an end points to itself.
@@ -120,10 +121,13 @@ def fixed_viterbi(
 def _best_of_each_length(
     links: Tensor, scores: Optional[Tensor], onto: Tensor, count: int
 ) -> Tuple[Tensor, Tensor]:
-    """The best score with which a path reaches v as its k-th inner vertex, and the vertex before v
-    on that path (not set for k = 1): two tensors ``[K, B, L]``, K = ``count``.
+    """Returns two tensors ``[K, B, L]``, K = ``count``: the best score with which a path reaches
+    vertex v as its k-th inner vertex; and the vertex before v on that path (not set for k = 1).
 
-    ``onto`` ``[B, L]`` are the vertices' scores, -inf for those that are not inner ones.
+    Args:
+        links: ``[B, L, L]``, log P(v | u).
+        scores: ``[B, L]``, of the vertices; None: zeros.
+        onto: ``[B, L]``, ``scores`` again, but -inf for vertices that are not inner ones.
     """
     batch, size = onto.shape
     # [B, v, u]: the maximum is over neighbours in memory.

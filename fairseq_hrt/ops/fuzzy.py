@@ -50,8 +50,8 @@ def passing_probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
 
 
 def _forward_only(edges: Tensor) -> Tensor:
-    """Returns ``edges``; raises ValueError if any leads backwards, for the triangular system would
-    ignore it."""
+    """Returns ``edges`` ``[B, L, L]`` unchanged; raises ValueError if any leads backwards or to its
+    own vertex, which the triangular system would ignore."""
     suspect(edges.detach().tril().amax() > 0, functools.partial(_refuse_backward, edges.detach()))
     return edges
 
@@ -64,8 +64,8 @@ def _refuse_backward(edges: Tensor) -> None:
 
 
 class _Passing(torch.autograd.Function):
-    """Solves p (I - E) = e_0; the gradient in E is the outer product of p and a, where (I - E) a =
-    gradient of p."""
+    """Solves p (I - E) = e_0 for p ``[B, L]``, given E ``[B, L, L]``. The gradient of E is the
+    outer product of p and a, where (I - E) a = gradient of p."""
 
     @staticmethod
     def forward(ctx: Any, edges: Tensor) -> Tensor:
@@ -85,8 +85,13 @@ class _Passing(torch.autograd.Function):
 
 
 def _solve(system: Tensor, right: Tensor, *, upper: bool) -> Tensor:
-    """Solves the unit triangular systems ``[B, L, L]`` (``upper`` or lower; the diagonal is not
-    read) for the right sides ``[B, L, 1]``: ``[B, L]``."""
+    """The solutions x ``[B, L]`` of the unit triangular systems ``system`` x = ``right``.
+
+    Args:
+        system: ``[B, L, L]``; its diagonal counts as 1 and is not read.
+        right: ``[B, L, 1]``.
+        upper: whether the upper triangle is read; otherwise the lower one.
+    """
     return torch.linalg.solve_triangular(system, right, upper=upper, unitriangular=True).squeeze(2)
 
 

@@ -59,13 +59,15 @@ def gather_log_probs(
 
 
 def _product_type(features: Tensor, weight: Tensor) -> torch.dtype:
-    """The type in which PyTorch multiplies features and weight: autocast's, else the weight's."""
+    """The dtype in which PyTorch multiplies features and weight: that of autocast if it is on, else
+    the weight's."""
     device = features.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
 
 
 def _fuses(features: Tensor, dtype: torch.dtype) -> bool:
-    """Whether Triton's kernels run for logits of type ``dtype`` on the device of ``features``."""
+    """Whether the Triton kernels of :mod:`.fused` run for logits of this ``dtype`` on the device of
+    ``features``."""
     return dtype in (torch.float16, torch.bfloat16) and fused.available(features.device)
 
 
@@ -78,8 +80,9 @@ def gather_with_largest(
     bias: Optional[Tensor] = None,
     chunk: Optional[int] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """The result of :func:`gather_log_probs` ``[B, T, L]`` and the log-probability of each vertex's
-    best token, ``[B, L]``; the two are equal exactly where a target is the best token.
+    """(The log-probability of each target token at each vertex, ``[B, T, L]``, as
+    :func:`gather_log_probs` computes it; the log-probability of each vertex's best token,
+    ``[B, L]``). The two are equal exactly where the target token is the best one.
 
     Args:
         features, weight, targets, bias: see :func:`gather_log_probs`.
@@ -137,15 +140,20 @@ def best_tokens(
 
 
 def _chunks(features: Tensor, vocabulary: int, chunk: Optional[int]) -> Tuple[Tensor, ...]:
-    """Splits features ``[..., D]`` into pieces ``[n, D]`` of at most ``chunk`` logits each
-    (``vocabulary`` logits a row); None: CHUNK, on a CPU fewer, which stay in its cache."""
+    """Splits ``features`` ``[..., D]`` into pieces ``[n, D]``, whose logits ``[n, V]`` are at most
+    ``chunk`` numbers (one row may exceed this).
+
+    Args:
+        vocabulary: V.
+        chunk: None: CHUNK, or on a CPU as many as its cache holds.
+    """
     chunk = chunk or (2 * BLOCK if features.device.type == "cpu" else CHUNK)
     return features.reshape(-1, features.size(-1)).split(max(1, chunk // vocabulary))
 
 
 def row_blocks(logits: Tensor) -> Iterator[slice]:
-    """Yields slices of rows of ``[N, V]`` that fit into the cache; on a GPU, where the launch of a
-    kernel is the cost, one slice of all rows."""
+    """Yields slices of the rows of ``logits`` ``[N, V]``: on a CPU as many rows as fit into its
+    cache; on a GPU, where launching a kernel is the cost, all rows at once."""
     count = len(logits)
     rows = max(1, BLOCK // logits.size(1)) if logits.device.type == "cpu" else max(1, count)
     for start in range(0, count, rows):
@@ -153,7 +161,8 @@ def row_blocks(logits: Tensor) -> Iterator[slice]:
 
 
 def _normalised(logits: Tensor) -> Iterator[Tensor]:
-    """Yields log_softmax of ``[N, V]`` in blocks of rows, in float32 at least."""
+    """Yields log_softmax of ``logits`` ``[N, V]`` in the pieces of :func:`row_blocks`, in float32
+    at least."""
     for rows in row_blocks(logits):
         yield torch.log_softmax(_wide(logits[rows]), -1)
 

@@ -68,8 +68,13 @@ def without_repeats(
 
 
 def _through_repeats(repeats: Tensor, others: Tensor, same: Tensor) -> Tensor:
-    """(I - M)^(-1) D ``[B, L, L]`` for M = ``repeats`` and D = ``others``; ``same`` is True where
-    two vertices write the same word."""
+    """(I - M)^(-1) D ``[B, L, L]``, see :func:`without_repeats`.
+
+    Args:
+        repeats: M, ``[B, L, L]``.
+        others: D, ``[B, L, L]``.
+        same: BoolTensor ``[B, L, L]``, True where two vertices write the same word.
+    """
     # The diagonal of a unit triangular system is not read: -M stands for I - M.
     if repeats.size(1) < _LARGE:
         return torch.linalg.solve_triangular(repeats.neg(), others, upper=True, unitriangular=True)
@@ -89,8 +94,9 @@ def _through_repeats(repeats: Tensor, others: Tensor, same: Tensor) -> Tensor:
 def _relative_to_rows(
     links: Tensor, same: Tensor, token_scores: Tensor, vertex_lengths: Tensor
 ) -> Tensor:
-    """:func:`without_repeats` in float64, which is slower: only probabilities below about 1e-300
-    times the sum of their row underflow. ``[B, L, L]``.
+    """The same result as :func:`without_repeats`, ``[B, L, L]``, but computed relative to the sums
+    of the rows in float64, which is slower: only probabilities below about 1e-300 times the sum of
+    their row underflow. ``same`` is True where two vertices write the same word.
 
     The sum s(u) of each row of the result is computed first, as a logarithm. With it, (I - M)^(-1)
     D = diag(s) (I - diag(1/s) M diag(s))^(-1) diag(1/s) D, where the rows of [diag(1/s) M diag(s),

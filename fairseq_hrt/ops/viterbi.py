@@ -14,10 +14,11 @@ class ViterbiPath(NamedTuple):
     """The best path of each sentence from its first to its last vertex.
 
     Attributes:
-        paths: LongTensor ``[B, K + 2]``, its vertices, both ends included, then -1; only -1 if
-            there is no path.
-        scores: ``[B]``, sum of its links and of all vertex scores but the last vertex's.
-        ranks: ``[B]``, scores / k ** beta for the number k of interior vertices that maximises it.
+        paths: LongTensor ``[B, K + 2]`` for at most K interior vertices: the path's vertices, both
+            ends included, then -1; only -1 if there is no path.
+        scores: ``[B]``, the path's score: the sum of its links and of all its vertex scores but
+            the last vertex's.
+        ranks: ``[B]``, the largest score / k ** beta, which the path with k interior vertices has.
     """
 
     paths: Tensor
@@ -39,7 +40,7 @@ class _Bound(NamedTuple):
     (score up to v) + rest[v] + (n - k) * earns.
 
     Attributes:
-        earns: a bonus for each inner vertex.
+        earns: the number added to the score for each inner vertex.
         rest: ``[L]``, the best score from each vertex to the last one, bonuses included; -inf where
             no path leads there.
         length: the number of inner vertices of the best path under this bonus.
@@ -189,7 +190,9 @@ def joint_viterbi(
     batch, size = vertex_scores.shape
     limits = torch.as_tensor(max_interior, device=links.device).expand(batch)  # [B]
     if bool((limits < 1).any()):
-        raise ValueError(f"max_interior {limits.tolist()} must be at least 1")
+        raise ValueError(
+            f"max_interior {limits.tolist()}: each limit on the inner vertices must be at least 1"
+        )
     vertex = torch.arange(size, device=links.device)  # [L]
     rows, last = torch.arange(batch, device=links.device), vertex_lengths - 1  # [B] each
     interior = (vertex > 0) & (vertex < last.unsqueeze(1))  # [B, L]

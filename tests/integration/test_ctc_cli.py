@@ -104,7 +104,7 @@ def test_positions_for_no_pair_are_refused(command, toy_data, tmp_path):
         command, "fairseq-train", toy_data, *MODEL, "ctc_nll_loss", *SIZES, *OPTIMIZER,
         "--save-dir", tmp_path, "--max-update", "1", "--ctc-upsample-scale", "0.01",
     )  # fmt: skip
-    assert "training pairs have fewer positions than words: give a larger scale" in output
+    assert "training pairs have fewer positions than words: raise --ctc-upsample-scale" in output
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""The best alignment of :mod:`..ctc` as one kernel. PyTorch needs a thousand small operations,
-which the host launches more slowly than a GPU computes them."""
+"""The best alignment of :mod:`..ctc` as one Triton kernel. In PyTorch it takes a thousand small
+operations, which the host launches more slowly than a GPU computes them."""
 
 from typing import Tuple
 
@@ -26,9 +26,17 @@ def _best_states_kernel(
     states,
     STATES: tl.constexpr,
 ):
-    """Writes the best ``path`` [B, T] of one sentence and its log-probability, ``scores`` [B], from
-    ``emitted`` [B, T, S] and ``skips`` [B, S]; see :func:`best_states`. ``rows`` [B, 2, S] and
-    ``steps`` [B, T, S] are working memory."""
+    """Writes the best path of one sentence and its log-probability.
+
+    Args:
+        emitted, skips, lengths, target_lengths: see :func:`best_states`.
+        rows: [B, 2, S], working memory: the best scores of two positions.
+        steps: [B, T, S], working memory: by how many states each best path advanced, 0 to 2.
+        path: [B, T], the result: index of the state at each position.
+        scores: [B], the result: log-probability of the path.
+        positions, states: T and S.
+        STATES: S rounded up to a power of 2.
+    """
     sentence = tl.program_id(0).to(tl.int64)
     last = tl.minimum(tl.load(lengths + sentence), positions).to(tl.int32)
     end = tl.minimum(2 * tl.load(target_lengths + sentence), states - 1).to(tl.int32)
@@ -70,7 +78,8 @@ def _best_states_kernel(
 def best_states(
     emitted: Tensor, skips: Tensor, lengths: Tensor, target_lengths: Tensor
 ) -> Tuple[Tensor, Tensor]:
-    """The best path through the states ``_ y_1 _ y_2 _ … y_n _``, and its log-probability.
+    """The best path through the S = 2 n + 1 states ``_ y_1 _ y_2 _ … y_n _`` (``_`` is the blank),
+    and its log-probability.
 
     Args:
         emitted: ``[B, T, S]``, log-probability of each state's token, -inf behind the last state.
@@ -78,7 +87,8 @@ def best_states(
         lengths, target_lengths: LongTensors ``[B]``, positions and target words of each sentence.
 
     Returns:
-        (states, LongTensor ``[B, T]``, 0 behind the last position; log-probabilities ``[B]``).
+        (index of the state at each position, LongTensor ``[B, T]``, 0 behind the last position;
+        log-probability of the path, ``[B]``).
     """
     batch, positions, states = emitted.shape
     path = lengths.new_zeros(batch, positions)

@@ -34,8 +34,17 @@ def _length(lengths, sentence, most):
 def _backward_links_kernel(
     links, vertex_lengths, found, blocks, size, FROM: tl.constexpr, TO: tl.constexpr
 ):
-    """Whether any link of the vertices of one block leads backwards or to the vertex itself:
-    ``links`` [B, L, L] → ``found`` [B, blocks], 0 or 1."""
+    """Writes whether any link that starts in one block of vertices leads backwards or to its own
+    vertex.
+
+    Args:
+        links: [B, L, L], log P(v | u).
+        vertex_lengths: [B], the vertices of each graph.
+        found: [B, blocks], the result: 1 if there is such a link, else 0.
+        blocks: the number of blocks per sentence.
+        size: L.
+        FROM, TO: vertices u of a block, and vertices v read at a time.
+    """
     sentence = tl.program_id(0).to(tl.int64)
     block = tl.program_id(1)
     last = _length(vertex_lengths, sentence, size)
@@ -53,8 +62,9 @@ def _backward_links_kernel(
 
 @triton.jit
 def _links(links, source, vertex, size):
-    """Loads a tile of the links of one sentence, also those behind its last vertex: several numbers
-    are read at once only if the load's mask follows the width of the tensor."""
+    """Loads the links from the vertices ``source`` to the vertices ``vertex`` of one sentence,
+    ``links`` [L, L] with L = ``size``. Links of padding are loaded, too: several numbers are read
+    at once only if the load's mask depends on L alone."""
     return tl.load(
         links + source[:, None] * size + vertex[None, :],
         mask=(source[:, None] < size) & (vertex[None, :] < size),
@@ -64,8 +74,9 @@ def _links(links, source, vertex, size):
 
 @triton.jit
 def _accumulated(top, total, score):
-    """Adds exp(score) to the sum ``total`` * exp(``top``), by element: (new top, new total).
-    ``top`` is finite, ``score`` may be -inf. One exponential serves whichever of both is larger."""
+    """Adds exp(``score``) to the sum ``total`` * exp(``top``), by element; returns (new top, new
+    total). ``top`` is finite, ``score`` may be -inf. A single exponential suffices, whether
+    ``score`` or ``top`` is the larger one."""
     small = tl.exp(-tl.abs(score - top))
     grown = tl.where(score > top, total * small + 1.0, total + small)
     return tl.maximum(top, score), grown
@@ -79,8 +90,8 @@ def _logarithm(top, total):
 
 @triton.jit
 def _fresh(scores, at, source, last):
-    """Loads ``scores[at + source]``, -inf from ``last`` on, past the first-level cache, since other
-    programs may have just written them."""
+    """Loads ``scores[at + source]``, and -inf where ``source`` >= ``last``. The first-level cache
+    is bypassed, since other programs may have just written the scores."""
     return tl.load(
         scores + at + source, mask=source < last, other=float("-inf"), cache_modifier=".cg"
     )
@@ -88,23 +99,30 @@ def _fresh(scores, at, source, last):
 
 @triton.jit
 def _wait(counter, least):
-    """Waits until the program of this counter has counted to ``least``; what that program wrote
-    before is visible then."""
+    """Waits until ``counter``, set by another program, is at least ``least``. Whatever that program
+    wrote before it set the counter is then visible."""
     while tl.atomic_add(counter, 0, sem="acquire") < least:
         pass
 
 
 @triton.jit
 def _count(counter, value):
-    """Sets this program's counter to ``value``, once all of its threads have written."""
+    """Sets this program's ``counter`` to ``value``, after all of its threads have written their
+    results."""
     tl.debug_barrier()
     tl.atomic_xchg(counter, value, sem="release")
 
 
 @triton.jit
 def _begin(counter, order, works):
-    """Counts the first token as computed. It lies in the first block alone; the programs of the
-    other blocks, if they have vertices (``works``), wait for the block before and count it, too."""
+    """Sets this program's counter to 1: the recursion's first token is computed. Only the first
+    block has a vertex that may emit this token; other blocks wait for the one before.
+
+    Args:
+        counter: this program's counter; that of the block before precedes it in memory.
+        order: index of the block in the order of the recursion, from 0.
+        works: whether the block has vertices; if not, nothing is done unless ``order`` is 0.
+    """
     if order == 0:
         _count(counter, 1)
     if works & (order > 0):
@@ -114,8 +132,14 @@ def _begin(counter, order, works):
 
 @triton.jit
 def _go_on(counter, order, steps, forward):
-    """Ends a token: waits until the block before has computed ``steps`` tokens, so that all before
-    have, and counts them for this block. Without ``forward`` there is no other block."""
+    """Ends the work on a token: waits until the block before, and thus every earlier one, has
+    computed ``steps`` tokens, then sets this block's counter to ``steps``.
+
+    Args:
+        counter, order: see :func:`_begin`.
+        steps: the tokens that this block has computed.
+        forward: False: one program computes all vertices, so there is no block to wait for.
+    """
     if forward:
         if order > 0:
             _wait(counter - 1, steps)
@@ -126,8 +150,9 @@ def _go_on(counter, order, steps, forward):
 
 @triton.jit
 def _range(step, steps, last, forward):
-    """The vertices [first, end) that may emit the token of ``step``: all of them, unless links lead
-    ``forward``, so that each of the ``steps`` tokens needs a vertex before or after."""
+    """The vertices [first, end) that may emit token ``step`` of ``steps``, in a graph of ``last``
+    vertices. If all links lead ``forward``, each earlier token takes a vertex before this one, and
+    each later token one behind it; otherwise all vertices may."""
     first = tl.where(forward, step, 0)
     return first, tl.where(forward, tl.maximum(last - steps + step + 1, 0), last)
 
@@ -147,8 +172,18 @@ def _forward(
     FROM: tl.constexpr,
     TO: tl.constexpr,
 ):
-    """Writes row ``step`` of ``alpha`` [T, L], the recursion f of :mod:`..dag_likelihood`, from row
-    ``step`` - 1, for the vertices [first, until) of one sentence."""
+    """Writes row ``step`` of ``alpha``, the recursion f of :mod:`..dag_likelihood`, from row
+    ``step`` - 1, for the vertices [first, until) of one sentence.
+
+    Args:
+        match: [T, L], log P(y_i | v).
+        links: [L, L], log P(v | u).
+        alpha: [T, L], updated in place.
+        step, steps: index of the token, and number of tokens.
+        last, size: number of vertices, and L, vertices with padding.
+        forward: whether all links lead forward.
+        FROM, TO: predecessors, and vertices of [first, until), computed at a time.
+    """
     low, high = _range(step, steps, last, forward)
     for start in range(first, until, TO):
         vertex = start + tl.arange(0, TO)
@@ -187,7 +222,8 @@ def _backward(
     TO: tl.constexpr,
 ):
     """Writes row ``step`` of ``beta`` [T, L], the backward recursion, from row ``step`` + 1, for
-    the vertices [first, until) of one sentence."""
+    the vertices [first, until) of one sentence. FROM is the number of successors read at a time;
+    for the other arguments see :func:`_forward`."""
     low, high = _range(step, steps, last, forward)
     for start in range(first, until, TO):
         source = start + tl.arange(0, TO)
@@ -228,9 +264,20 @@ def _recursion_kernel(
     FROM: tl.constexpr,
     TO: tl.constexpr,
 ):
-    """One recursion for one block of a sentence: ``match``, ``alpha``, ``beta`` [B, T, L],
-    ``links`` [B, L, L], ``likelihood`` [B]; alpha and beta hold -inf, ``counters`` [1 + ways B
-    blocks] 0. ``ways`` is 2 if the backward recursion is computed as well, else 1."""
+    """Computes one recursion, forward or backward, for one block of vertices of a sentence.
+
+    Args:
+        match: [B, T, L], log P(y_i | v).
+        links: [B, L, L], log P(v | u).
+        target_lengths, vertex_lengths: [B].
+        backwards: [B], 0 if all links lead forward.
+        alpha, beta: [B, T, L], results of the forward and the backward recursion; given as -inf.
+        likelihood: [B], the result log P(y).
+        counters: [1 + ways * B * blocks], given as 0: programs started, tokens done by each.
+        tokens, size, sentences: T, L and B.
+        ways: 2: both recursions are computed; 1: the forward one alone.
+        FROM, TO: vertices read at a time, and vertices of a block.
+    """
     ticket = tl.atomic_add(counters, 1, sem="relaxed")
     order = ticket // (sentences * ways)
     way = (ticket % (sentences * ways)) // sentences
@@ -287,8 +334,16 @@ def _use_kernel(
     FROM: tl.constexpr,
     TO: tl.constexpr,
 ):
-    """Writes the expected use of the links of one tile, times the ``gradient`` [B] of the
-    likelihood, into ``result`` [B, L, L]."""
+    """Writes the gradient of the links of one tile, FROM predecessors by TO successors: how often a
+    link is expected to be used, times the gradient of the log-likelihood.
+
+    Args:
+        match, links, target_lengths, vertex_lengths, backwards: see :func:`_recursion_kernel`.
+        alpha, beta, likelihood: the results of both recursions.
+        gradient: [B], that of the log-likelihood.
+        result: [B, L, L].
+        tokens, size: T and L.
+    """
     sentence = tl.program_id(0).to(tl.int64)
     steps = _length(target_lengths, sentence, tokens)
     last = _length(vertex_lengths, sentence, size)
@@ -326,8 +381,14 @@ def _use_kernel(
 
 @triton.jit
 def _parent(scores, links, vertex, end, size, SCAN: tl.constexpr):
-    """The best predecessor below ``end`` of a vertex, the first of equal ones: ``scores`` [L] are
-    those of the token before."""
+    """The predecessor u < ``end`` of ``vertex`` with the largest ``scores[u]`` + link; the first of
+    equal ones.
+
+    Args:
+        scores: [L], of the best paths that emit the token before at each vertex.
+        links: [L, L], log P(v | u), with L = ``size``.
+        SCAN: predecessors read at a time.
+    """
     best = float("-inf")
     chosen = 0
     for before in range(0, end, SCAN):
@@ -359,10 +420,19 @@ def _alignment_kernel(
     TO: tl.constexpr,
     SCAN: tl.constexpr,
 ):
-    """The scores of the best paths to the vertices of one block of a sentence: ``scores`` [B, T,
-    L], given as -inf. Then the last block reads the best path backwards into ``alignment`` [B, L],
-    given as -1. Predecessors are not stored, but searched for the vertices of this path alone.
-    ``counters`` [1 + B blocks] are given as 0."""
+    """Computes the scores of the best paths to the vertices of one block of a sentence. The program
+    of the last block then follows the best path backwards. Predecessors are not stored, but
+    searched for along this path alone.
+
+    Args:
+        match, links, target_lengths, vertex_lengths, backwards: see :func:`_recursion_kernel`.
+        scores: [B, T, L], of the best paths; given as -inf.
+        alignment: [B, L], the result: index of the token that each vertex emits; given as -1.
+        counters: [1 + B * blocks], given as 0: programs started, tokens done by each.
+        tokens, size, sentences: T, L and B.
+        FROM, TO: vertices read at a time, and vertices of a block.
+        SCAN: predecessors read at a time when the path is followed.
+    """
     ticket = tl.atomic_add(counters, 1, sem="relaxed")
     order = ticket // sentences
     sentence = (ticket % sentences).to(tl.int64)
@@ -412,8 +482,9 @@ def _alignment_kernel(
 def _inputs(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Contiguous float32 match and links, both lengths, and whether any link of a sentence does
-    not lead forward: int32 ``[B]``."""
+    """The arguments of the kernels: (match and links, contiguous and in float32; target_lengths and
+    vertex_lengths, contiguous; int32 ``[B]``, 1 if any link of a sentence does not lead
+    forward)."""
     match, links = match.detach().float().contiguous(), links.detach().float().contiguous()
     target_lengths, vertex_lengths = target_lengths.contiguous(), vertex_lengths.contiguous()
     batch, size = links.shape[:2]
@@ -427,8 +498,13 @@ def _inputs(
 
 
 def _counters(like: Tensor, ways: int, tile: Tuple[int, int, int]) -> Tuple[Tensor, int]:
-    """(counters of the programs, zeros; number of programs), for ``like`` ``[B, T, L]`` and a
-    ``tile`` such as SUMMED."""
+    """(zeros: a counter of the programs started, and one for each program; number of programs).
+
+    Args:
+        like: ``[B, T, L]``, has the sizes and the device.
+        ways: the number of recursions.
+        tile: the sizes of a program, e.g. SUMMED.
+    """
     batch, _, size = like.shape
     programs = batch * ways * triton.cdiv(size, tile[1])
     return torch.zeros(1 + programs, dtype=torch.int32, device=like.device), programs
@@ -437,7 +513,8 @@ def _counters(like: Tensor, ways: int, tile: Tuple[int, int, int]) -> Tuple[Tens
 def likelihood(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tensor:
-    """See :func:`..dag_likelihood.dag_log_likelihood`; float32 ``[B]``, not differentiable."""
+    """log P(y), summed over all paths: float32 ``[B]``, not differentiable. For the arguments see
+    :func:`..dag_likelihood.dag_log_likelihood`."""
     with torch.cuda.device_of(match):
         given = _inputs(match, links, target_lengths, vertex_lengths)
         return _recursions(*given, both=False)[0]
@@ -452,9 +529,13 @@ def _recursions(
     *,
     both: bool,
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """(log-likelihood ``[B]``; alpha and beta, the results of the forward and of the backward
-    recursion, ``[B, T, L]`` each; beta is alpha unless ``both``). The arguments are those that
-    :func:`_inputs` returns."""
+    """Runs the forward recursion and, if ``both``, the backward one, on the results of
+    :func:`_inputs`.
+
+    Returns:
+        (log-likelihood ``[B]``; alpha ``[B, T, L]``, the result of the forward recursion; beta
+        ``[B, T, L]``, that of the backward one, or alpha again unless ``both``).
+    """
     batch, tokens, size = match.shape
     alpha = torch.full_like(match, float("-inf"))
     beta = torch.full_like(match, float("-inf")) if both else alpha
@@ -511,7 +592,8 @@ class LogLikelihood(torch.autograd.Function):
 def best_alignment(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tensor:
-    """See :func:`..dag_likelihood.dag_best_alignment`. Scores are float32."""
+    """The target token that each vertex emits on the most probable path; see
+    :func:`..dag_likelihood.dag_best_alignment`. Paths are compared in float32."""
     batch, tokens, size = match.shape
     alignment = torch.full((batch, size), -1, device=match.device)  # [B, L]
     with torch.cuda.device_of(match):

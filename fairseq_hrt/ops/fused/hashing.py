@@ -47,8 +47,18 @@ def _absorb_kernel(
     ENDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Hashes a key [rows, columns] and then up to two integers, hashed already, into the state,
-    a tensor or a number; ``result`` is the next state or, at the end, float64 in [0, 1)."""
+    """Mixes a key and then up to two integers into the state of a hash, by element.
+
+    Args:
+        state: [rows, columns], the state, read if HAS_STATE.
+        number: the state of all elements, read unless HAS_STATE.
+        key: [rows, columns].
+        result: [rows, columns], the next state; if ENDS, float64 in [0, 1) made from that.
+        columns, count: the columns and the number of elements.
+        state_row, state_column, key_row, key_column: strides of ``state`` and ``key``.
+        one, two: the integers, already hashed; NUMBERS of them are used.
+        BLOCK: elements of a program.
+    """
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = place < count
     row = place // columns
@@ -74,9 +84,9 @@ def _absorb_kernel(
 def grouped(
     keys: Sequence[Union[int, Tensor]],
 ) -> Optional[List[Tuple[Tensor, List[int]]]]:
-    """Groups ``keys``, of which the first is a tensor, as (tensor, integers behind it).
-    None if more integers follow a tensor than one launch takes, or if a tensor has more than two
-    dimensions."""
+    """Groups ``keys``, of which the first is a tensor, as pairs (tensor, list of the integers that
+    follow it up to the next tensor). None if more than two integers follow a tensor, or if a tensor
+    has more than two dimensions: the kernel supports neither."""
     groups: List[Tuple[Tensor, List[int]]] = []
     for key in keys:
         if isinstance(key, Tensor):
@@ -88,10 +98,11 @@ def grouped(
 
 
 def absorb(state: int, groups: Sequence[Tuple[Tensor, List[int]]]) -> Tensor:
-    """The random numbers in [0, 1) of ``training.hash_uniform``: float64 of the broadcast shape.
+    """The random numbers in [0, 1) of ``training.hash_uniform``: float64, of the shape to which the
+    tensors broadcast.
 
     Args:
-        state: the hash of the integers before the first tensor, as a signed number.
+        state: the hash of the integers before the first tensor, as a signed 64-bit integer.
         groups: the result of :func:`grouped`; its integers are hashed already, as
             ``training.hash_uniform`` does on the host.
     """

@@ -11,8 +11,16 @@ TILE = (8, 256, 4)
 
 @triton.jit
 def _step_kernel(edges, before, reached, parents, size, TO: tl.constexpr, FROM: tl.constexpr):
-    """max over u of ``before`` [B, u] + ``edges`` [B, v, u]: its value ``reached`` and its place
-    ``parents`` [B, v]. One program has the vertices v of one block of one sentence."""
+    """Writes, for the vertices v of one block of one sentence, the maximum over u of ``before[u]``
+    + ``edges[v, u]``, and the u that has it.
+
+    Args:
+        edges: [B, L, L], from u (last dimension) to v, -inf unless u < v.
+        before: [B, L], scores of the vertices u.
+        reached, parents: [B, L], the results: the maxima, and the vertices u.
+        size: L.
+        TO, FROM: vertices v of a block, and vertices u read at a time.
+    """
     sentence = tl.program_id(0).to(tl.int64)
     block = tl.program_id(1)
     vertex = block * TO + tl.arange(0, TO)
@@ -38,13 +46,14 @@ def _step_kernel(edges, before, reached, parents, size, TO: tl.constexpr, FROM: 
 
 
 def fill(edges: Tensor, best: Tensor, parents: Tensor) -> None:
-    """Computes ``best`` and ``parents`` in place for all lengths but the first one.
+    """Fills ``best`` and ``parents`` in place, for all path lengths k but the first one.
 
     Args:
         edges: ``[B, L, L]``, from u (last dimension) to v, -inf unless u < v.
         best: ``[K, B, L]``; ``best[k - 1]`` are the best scores up to v as the k-th inner vertex of
             a path; ``best[0]`` is given.
-        parents: LongTensor ``[K, B, L]``, the vertices before; ``parents[0]`` is left alone.
+        parents: LongTensor ``[K, B, L]``, the vertex before v on that path; ``parents[0]`` is left
+            alone.
     """
     batch, size = edges.shape[:2]
     after, before, warps = TILE

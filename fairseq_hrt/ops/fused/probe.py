@@ -11,7 +11,8 @@ def _one_kernel(found):
 
 
 def launch(device: torch.device) -> None:
-    """Raises RuntimeError unless a kernel writes what it should."""
+    """Runs a Triton kernel on ``device``; raises RuntimeError if it does not write the expected
+    value, and whatever Triton raises if it cannot run."""
     found = torch.zeros(1, dtype=torch.int32, device=device)
     with torch.cuda.device(device):
         _one_kernel[(1,)](found)

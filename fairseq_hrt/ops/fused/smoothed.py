@@ -15,8 +15,18 @@ _WARPS = 8
 
 @triton.jit
 def _loss_kernel(logits, target, loss, nll, partition, epsilon, share, words, BLOCK: tl.constexpr):
-    """Writes ``loss``, ``nll`` (negative log-likelihood of ``target``) and ``partition``
-    (logsumexp), [N] each, of one row of ``logits`` [N, V]."""
+    """Writes the losses of one row of logits.
+
+    Args:
+        logits: [N, V].
+        target: [N], token ids.
+        loss: [N], the result: label-smoothed cross-entropy.
+        nll: [N], the result: negative log-likelihood of the target, NaN for ids outside V.
+        partition: [N], the result: logsumexp of the logits.
+        epsilon, share: the smoothing, and epsilon / (V - 1), the part of it for each other word.
+        words: V.
+        BLOCK: logits read at a time.
+    """
     row = tl.program_id(0).to(tl.int64)
     base = row * words
     # Finite, so that a block of -inf alone gives no NaN.
@@ -45,8 +55,8 @@ def _loss_kernel(logits, target, loss, nll, partition, epsilon, share, words, BL
 def _gradient_kernel(
     logits, target, partition, gradient, result, epsilon, share, words, BLOCK: tl.constexpr
 ):
-    """Writes one row of the gradient of the logits, ``result`` [N, V], for the ``gradient`` [N] of
-    the losses."""
+    """Writes one row of ``result`` [N, V], the gradient of the logits, given ``gradient`` [N], that
+    of the losses. For the other arguments see :func:`_loss_kernel`."""
     row = tl.program_id(0).to(tl.int64)
     base = row * words
     logarithm = tl.load(partition + row)

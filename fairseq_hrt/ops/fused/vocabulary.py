@@ -26,7 +26,8 @@ _WARPS = 8
 
 @triton.jit
 def _row_sums(logits, base, words, BLOCK: tl.constexpr):
-    """(largest, sum of exp(logit - largest)) of the row that begins at ``base``."""
+    """(largest logit, sum of exp(logit - largest)) of the row of ``words`` logits that begins at
+    ``logits[base]``; BLOCK are read at a time."""
     # Finite, so that a block of -inf alone gives no NaN.
     top = tl.full((), -1.0e30, tl.float32)
     total = tl.full((), 0.0, tl.float32)
@@ -54,8 +55,18 @@ def _gather_kernel(
     BLOCK: tl.constexpr,
     PART: tl.constexpr,
 ):
-    """Scores the targets at one vertex: reads ``logits`` [n, V] of the vertices from ``first`` on
-    and ``targets`` [B, T]; writes ``match`` [B, T, L], ``largest`` and ``partition`` [B * L]."""
+    """Writes the log-probabilities of the target tokens, and of the best token, at one vertex.
+
+    Args:
+        logits: [n, V], of n vertices.
+        targets: [B, T], token ids.
+        match: [B, T, L], the result: log-probability of each target token; NaN for ids outside V.
+        largest: [B * L], the result: log-probability of the best token.
+        partition: [B * L], the result: logsumexp of the logits.
+        first: index of the first of the n vertices among all B * L.
+        size, steps, words: L, T and V.
+        BLOCK, PART: logits read, and targets scored, at a time.
+    """
     row = tl.program_id(0).to(tl.int64)
     base = row * words
     top, total = _row_sums(logits, base, words, BLOCK)
@@ -88,8 +99,9 @@ def _gradient_kernel(
     BLOCK: tl.constexpr,
     PART: tl.constexpr,
 ):
-    """Overwrites the row of ``logits`` of one vertex by their gradient; ``gradient`` is that of
-    ``match`` [B, T, L]."""
+    """Overwrites the row of ``logits`` of one vertex with the gradient of these logits, given
+    ``gradient`` [B, T, L], that of ``match``. For the other arguments see :func:`_gather_kernel`,
+    which has written ``match`` and ``partition``."""
     row = tl.program_id(0).to(tl.int64)
     base = row * words
     place = row + first
@@ -147,7 +159,8 @@ def _score(
 
 
 def _empty(features: Tensor, targets: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-    """Empty tensors: match ``[B, T, L]``, largest and partition ``[B * L]``, float32."""
+    """Uninitialised float32 tensors for the results of :func:`_gather_kernel`: (match
+    ``[B, T, L]``, largest ``[B * L]``, partition ``[B * L]``)."""
     batch, size = features.shape[:2]
     sizes = ((batch, targets.size(1), size), (batch * size,), (batch * size,))
     match, largest, partition = (
@@ -174,10 +187,11 @@ def gather_with_largest(
     dtype: torch.dtype,
     chunk: Optional[int] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """See :func:`..gather.gather_with_largest`.
+    """The log-probabilities of each target token, ``[B, T, L]``, and of the best token, ``[B, L]``,
+    at each vertex; for the other arguments see :func:`..gather.gather_with_largest`.
 
     Args:
-        dtype: type of the logits, float16 or bfloat16.
+        dtype: dtype of the logits, float16 or bfloat16.
         chunk: logits computed at a time; None: CHUNK.
     """
     match, largest, partition = _empty(features, targets)

@@ -23,9 +23,9 @@ VERTICES, TOKENS = torch.tensor([4, 3]), torch.tensor([3, 2])
     (dict(lengths=TOKENS.unsqueeze(1)), "target_lengths has the shape"),
     (dict(vertex_lengths=torch.tensor([4, 5])), r"vertex_lengths \[4, 5\] must be"),
     (dict(vertex_lengths=torch.tensor([1, 4])),
-     r"vertex_lengths \[1, 4\] must be 2 numbers from 2 to 4"),
+     r"vertex_lengths \[1, 4\] must be 2 numbers from 2 to L = 4"),
     (dict(lengths=torch.tensor([4, 2])),
-     r"target_lengths \[4, 2\] must be 2 numbers from 2 to 3"),
+     r"target_lengths \[4, 2\] must be 2 numbers from 2 to T = 3"),
     (dict(lengths=torch.tensor([3, 1])), "target_lengths"),
 ])  # fmt: skip
 def test_what_does_not_fit(change, message):
