@@ -276,7 +276,7 @@ def settings_of(options: argparse.Namespace) -> "Settings":
     """The settings of the comparison, from the command's options.
 
     Raises:
-        ValueError: a number is less than 1, or ``--batch-sizes`` holds something else than numbers.
+        ValueError: a number is less than 1, or ``--batch-sizes`` is not a list of numbers.
     """
     from ..evaluation.comparison import Settings
 
@@ -311,8 +311,8 @@ def load_systems(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> 
 def add_footprints(
     comparison: "Comparison", systems: "Sequence[System]", options: argparse.Namespace
 ) -> None:
-    """Measures each system's loading time and memory, by loading it again in a process of its own,
-    and stores them in ``comparison.results``, whose order is that of ``systems``."""
+    """Loads each system again in a process of its own, measures loading time and memory there, and
+    stores them in ``comparison.results``, which must be in the order of ``systems``."""
     from ..evaluation.footprint import measure_footprint
 
     largest = max(comparison.settings.batch_sizes)
@@ -360,8 +360,8 @@ def read_raw_text(
         languages = infer_language_pair(data)
     if None in languages:
         raise ValueError(
-            f"{options.data}: the names of its files do not tell the languages; give --source-lang"
-            " and --target-lang"
+            f"{options.data}: the languages cannot be inferred from the names of its files; give"
+            " --source-lang and --target-lang"
         )
     if recipe is None or told:
         recipe, _ = find_recipe(Path(data), languages, **given)

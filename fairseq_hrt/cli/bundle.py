@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
     if options.runtime is None and (options.shortlist or options.runtime_lines):
         raise ValueError(
             "--shortlist and --runtime-lines belong to the native engine: give --runtime int8 or"
-            " float32 as well"
+            " --runtime float32 as well"
         )
     from ..export.checkpoint_bundle import pack
 

@@ -124,7 +124,8 @@ def add_text_arguments(parser: argparse._ActionsContainer, found: str) -> None:
 
 def _tokenizer(text: str) -> str:
     """Returns ``text`` if it names a tokeniser, e.g. ``moses+escape``, else raises
-    ArgumentTypeError. As argparse calls this, a wrong name is found before anything is loaded."""
+    ArgumentTypeError. As argparse calls this, an unknown name is refused before anything is
+    loaded."""
     try:
         Tokenization.parse(text, ("zh", "ja"))
     except ValueError as error:
@@ -281,7 +282,7 @@ def given_text(options: argparse.Namespace) -> Optional[str]:
     if bundle is not None:
         if text is None:
             raise ValueError(
-                f"{options.data} is a bundle, which holds no sentences: give one by --text"
+                f"{options.data} is a bundle, which holds no sentences: give a sentence by --text"
             )
         text = " ".join(TextPipeline(bundle.recipe).words(text))
     if text is not None and not text.strip():

@@ -134,8 +134,8 @@ def run(options: argparse.Namespace) -> None:
     limit, longest = system.longest_source, max(lengths, default=0)
     if limit is not None and longest > limit:
         raise ValueError(
-            f"sentence {lengths.index(longest)} has {longest} tokens, system {spec.name!r} reads at"
-            f" most {limit}: shorten the sentence or remove it from the data"
+            f"sentence {lengths.index(longest)} (from 0) has {longest} tokens, system {spec.name!r}"
+            f" reads at most {limit}: shorten the sentence or remove it from the data"
         )
     plan = Plan(
         sentences=len(lengths),

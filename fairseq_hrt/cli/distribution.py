@@ -20,7 +20,8 @@ def version_of(distribution: str) -> Optional[str]:
 
 
 def only_translates() -> bool:
-    """Whether only the smaller distribution is installed, which translates and does not train."""
+    """Whether only fairseq_hrt_translate is installed, the smaller distribution, which cannot
+    train."""
     return version_of(TRANSLATION_ONLY) is not None and version_of(PLUGIN) is None
 
 
@@ -43,9 +44,8 @@ def not_installed(module: Optional[str], command: str) -> str:
     """An error message of one line that names what a command lacks, and the fix.
 
     Args:
-        module: the missing module; None if it is some module that the smaller distribution leaves
-            out.
-        command: the command that needs it.
+        module: the missing module; None: one of those that fairseq_hrt_translate leaves out.
+        command: the command that needs the module.
     """
     missing = (module or "a module").partition(".")[0]
     if not only_translates():

@@ -111,7 +111,7 @@ def examine() -> Report:
         report.sections["Versions"] = _versions(report, NEEDED_TO_TRANSLATE)
         report.sections["Optional"] = _optional()
         report.sections["Runtime"] = runtime.describe()
-        _check_kernel(report)
+        _check_native_library(report)
         return report
     install()
     _check_distributions(report)
@@ -168,7 +168,8 @@ def _versions(report: Report, needed: Iterable[str]) -> List[str]:
 
 
 def _wanted(distribution: str) -> str:
-    """The releases of a distribution that work, as setup.py states them for pip, e.g. ``>=2.6``."""
+    """The releases of a distribution that are supported, as setup.py states them for pip:
+    ``>=2.6``."""
     lowest = NEEDED[distribution]
     return f"=={lowest}.*" if distribution in SERIES else f">={lowest}"
 
@@ -195,9 +196,9 @@ def _check_distributions(report: Report) -> None:
         )
 
 
-def _check_kernel(report: Report) -> None:
-    """Adds a problem if the native engine's library does not load: without PyTorch nothing else can
-    translate."""
+def _check_native_library(report: Report) -> None:
+    """Adds a problem if the native engine's library does not load: an installation without PyTorch
+    has no other engine."""
     try:
         runtime.load_library()
     except runtime.LibraryUnavailable as error:
@@ -211,7 +212,7 @@ def _fairseq_is_importable(report: Report) -> bool:
         if version_of("fairseq") is not None:
             report.add(
                 f"import fairseq fails: {type(error).__name__}: {_first_line(error)}",
-                "fix what is listed before this; if nothing is, reinstall it: "
+                "fix what is listed before this; if nothing is, reinstall fairseq: "
                 + INSTALL_FAIRSEQ.replace("install", "install --force-reinstall"),
             )
         return False

@@ -61,7 +61,8 @@ def run(options: argparse.Namespace) -> None:
     spec = given_systems(options)[0]
     if spec.engine not in ("auto", "torch"):
         raise ValueError(
-            f"{spec.subject}: engine={spec.engine}: only PyTorch describes graphs; remove engine="
+            f"{spec.subject}: engine={spec.engine}: only PyTorch's engine can describe graphs;"
+            " leave engine= out"
         )
     spec = replace(spec, engine="torch")
     system = FairseqSystem(spec, data_arguments(options))

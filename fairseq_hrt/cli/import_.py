@@ -55,7 +55,8 @@ def run(options: argparse.Namespace) -> None:
     checkpoint = not only_translates()
     if checkpoint and options.runtime is None and options.runtime_lines:
         raise ValueError(
-            "--runtime-lines belongs to the native engine: give --runtime int8 or float32 as well"
+            "--runtime-lines belongs to the native engine: give --runtime int8 or --runtime"
+            " float32 as well"
         )
     from ..native.conversion import Wishes, import_model
 

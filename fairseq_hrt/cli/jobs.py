@@ -13,8 +13,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Job(NamedTuple):
-    """One input and its output. None as ``source`` is the standard input, as ``target`` the
-    standard output."""
+    """An input file, ``source`` (None: the standard input), and the file for its translation,
+    ``target`` (None: the standard output)."""
 
     source: Optional[Path]
     target: Optional[Path]
@@ -31,8 +31,8 @@ def shown(source: Optional[Path]) -> str:
 
 
 def read_line(line: bytes, *, first: bool = False) -> str:
-    """Decodes a UTF-8 line without its line end, and without a byte order mark if the line is the
-    ``first`` of a file."""
+    """Decodes a UTF-8 line and drops its line end; with ``first=True``, for the first line of a
+    file, also a byte order mark."""
     return line.removeprefix(BYTE_ORDER_MARK if first else b"").decode("utf-8").rstrip("\r\n")
 
 
@@ -52,7 +52,8 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
     """Pairs each input file with its output, and checks both; writes nothing.
 
     Args:
-        files: the input files, ``-`` for the standard input; none also mean the standard input.
+        files: the input files, ``-`` for the standard input; an empty list means the standard
+            input, too.
         output: a file, a pipe, a device, or a folder for files named like the inputs; several
             inputs cannot share a file. None: the standard output.
         resume: whether an interrupted run is continued (``--resume``), so that the outputs must be
@@ -60,7 +61,7 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
 
     Raises:
         ValueError: an input is missing, would be overwritten, would share its output file with
-            another, or is the standard input where its name is needed for the output.
+            another, or is the standard input although the output is a folder.
     """
     sources = _checked_sources(files)
     if output is not None and (len(sources) > 1 or output.is_dir()):
@@ -91,8 +92,8 @@ def plan_jobs(files: Sequence[Path], output: Optional[Path], *, resume: bool = F
 
 
 def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
-    """The inputs as paths, or None for the standard input, checked to be readable text; no files
-    mean the standard input."""
+    """The inputs as paths, or None for the standard input, checked to be readable text; ``[None]``
+    if ``files`` is empty."""
     sources: List[Optional[Path]] = [
         None if os.fspath(file) == STANDARD else file for file in files
     ] or [None]
@@ -105,7 +106,7 @@ def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
                 f" {shlex.quote(str(source))}"
             )
         elif (source / "bundle.json").is_file():
-            raise ValueError(f"{source} is a bundle: give it before the files")
+            raise ValueError(f"{source} is a bundle: give it first, before the input files")
         elif source.is_dir():
             raise ValueError(f"{source} is a folder: give its files")
         else:
@@ -127,7 +128,7 @@ def _refuse_overwriting(jobs: Sequence[Job], *, resume: bool) -> None:
             if name in taken:
                 raise ValueError(
                     f"{taken[name].source} and {job.source} would both be written to {shown}:"
-                    " rename one"
+                    " rename one of the inputs"
                 )
             taken[name] = job
             if name in inputs:
@@ -137,8 +138,8 @@ def _refuse_overwriting(jobs: Sequence[Job], *, resume: bool) -> None:
 
 
 def _written(target: Path, *, resume: bool) -> List[str]:
-    """The files that a job writes: its output and, with ``--resume``, the work files of an
-    interrupted run."""
+    """The paths of the files that a job writes: its output ``target`` and, with ``--resume``, the
+    work files of an interrupted run."""
     path = Path(os.path.realpath(target))
     if not resume:
         return [str(path)]

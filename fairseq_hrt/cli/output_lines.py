@@ -15,7 +15,8 @@ def output_lines(model: Any, texts: Sequence["Line"], options: argparse.Namespac
 
     Args:
         model: a :class:`~..native.bundles.translator.Translator`.
-        texts: raw text with ``--split-sentences``, else lines as ``model.in_words`` returns them.
+        texts: with ``--split-sentences`` the raw lines, else lines as ``model.in_words`` returns
+            them (with their subwords).
         options: the options of the command line.
     """
     # Scores are computed only where they are shown.
@@ -37,11 +38,12 @@ def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> Lis
     Args:
         model: a :class:`~..native.bundles.translator.Translator`.
         texts: raw lines.
-        wanted: the arguments ``details`` and ``batch_size`` of ``model.translate``.
+        wanted: two arguments of ``model.translate``: ``details``, whether scores and alignments are
+            needed, and ``batch_size``, sentences decoded together.
 
     Returns:
-        A :class:`~..native.bundles.translation.Translation` for each line with ``details``, else a
-        text.
+        A :class:`~..native.bundles.translation.Translation` for each line with ``details``, else
+        the translation as a str.
 
     Raises:
         ValueError: the package that splits sentences is not installed.

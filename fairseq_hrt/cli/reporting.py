@@ -24,7 +24,7 @@ LONGEST_MESSAGE = 4000
 
 
 class _Terminated(BaseException):
-    """Raised when a signal asks the process to end; ``number`` is that of the signal."""
+    """Raised when a signal asks the process to end; ``number`` is the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -134,9 +134,10 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 def _end_by_exception() -> Dict[int, Any]:
     """Makes SIGTERM and SIGHUP raise an exception, as Ctrl-C does, so that half-written files are
-    removed. Returns the handlers that this replaces, by signal number.
+    removed. Returns the replaced handlers by signal number, so that they can be restored.
 
-    A signal that is ignored (nohup) or handled already is left as it is.
+    A signal that is ignored (nohup) or handled already keeps its handler; outside of the main
+    thread nothing is changed.
     """
 
     def end(number: int, frame: Optional[FrameType]) -> None:
@@ -153,8 +154,8 @@ def _end_by_exception() -> Dict[int, Any]:
 
 
 def _discard_output() -> None:
-    """Drops buffered output that could not be written; Python would try again at exit and report
-    another error."""
+    """Drops buffered output that could not be written, since Python would try again at exit and
+    report another error."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         return

@@ -111,8 +111,8 @@ def paired(sources: Iterator[bytes], targets: Iterator[bytes]) -> Iterator[Tuple
         if source is None or target is None:
             shorter, longer = ("sources", "targets") if source is None else ("targets", "sources")
             raise ValueError(
-                f"the {shorter} end after line {number}, the {longer} do not: they must"
-                " correspond line by line"
+                f"the {shorter} end after line {number}, the {longer} do not: give two files"
+                " that correspond line by line"
             )
         yield read_line(source, first=not number), read_line(target, first=not number)
 
@@ -129,7 +129,7 @@ def score(
         options: the options of the command line.
 
     Raises:
-        ValueError: a line is too long for the model; the message names its number.
+        ValueError: a line is too long for the model; the message has the line's number.
     """
     total = partial(count_lines, None if str(options.sources) == "-" else options.sources)
     with Progress("pairs", total) as progress:

@@ -111,8 +111,8 @@ def run(options: argparse.Namespace) -> None:
     """Starts the server, and returns when a signal has stopped it.
 
     Raises:
-        ValueError: an option does not exist, is given twice or has a bad value; or the packages of
-            the extra ``serve`` are not installed.
+        ValueError: an option does not exist, is given twice or has a value that is not permitted;
+            or the packages of the extra ``serve`` are not installed.
     """
     from ..native.server.settings import Settings, parse_glossary, parse_option, parse_served
     from ..native.text.glossary import Glossary

@@ -86,7 +86,7 @@ def given_settings(options: argparse.Namespace) -> Dict[str, str]:
     """The decoding options that were given by flags or ``--set``, as unparsed texts by name.
 
     Raises:
-        ValueError: an option does not exist, is given twice or has a bad value.
+        ValueError: an option does not exist, is given twice or has a value that is not permitted.
     """
     found = read_settings(options.set)
     for name, where in _ELSEWHERE.items():
@@ -111,8 +111,8 @@ def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
     """Splits the values of ``--set``: ``["beam=5"]`` becomes ``{"beam": "5"}``.
 
     Raises:
-        ValueError: a value lacks ``=``; or its option is given twice, has a bad value, or is known
-            neither to this package nor to fairseq.
+        ValueError: a value lacks ``=``; or its option is given twice, has a value that is not
+            permitted, or exists neither in this package nor in fairseq.
     """
     settings: Dict[str, str] = {}
     for pair in pairs:

@@ -133,7 +133,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
-    """The jobs and the decoding options, checked before anything is loaded.
+    """Returns the pairs of input and output files, and the decoding options as texts by name, both
+    checked before anything is loaded.
 
     Raises:
         ValueError: options and files do not fit each other.
@@ -155,7 +156,7 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
     if nbest != "false" and int(nbest) > 1 and not options.json:
         raise ValueError(
             f"--nbest {settings['nbest']}: further translations are written only with"
-            " --json; add it"
+            " --json; add --json"
         )
     if options.alignments:
         settings["print_alignment"] = "hard"
@@ -199,8 +200,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:
-    """Translates the inputs of all ``jobs`` with ``model``, a Translator, except for those lines
-    that an interrupted run has finished (``--resume``)."""
+    """Translates the inputs of all ``jobs`` with ``model``, a Translator (``--resume``). Lines that
+    an interrupted run has finished are skipped."""
     from ..native.io.resuming import ResumableOutput, identified_options
 
     identity = {
@@ -281,7 +282,7 @@ def translate_lines(
         write: called for each block with its input lines and the bytes of its output.
         job: the input and output that the lines belong to; a gzip output has a gzip member for each
             block.
-        begun: number of lines of the input before these.
+        begun: how many lines of the input precede ``lines``.
     """
     size = 1 if options.line_buffered else BATCHES * options.batch_size
     unknown = UnknownWords(model, "--text" if options.text else shown(job.source))

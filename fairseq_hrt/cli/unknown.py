@@ -17,8 +17,9 @@ WORDS, LONGEST = 5, 40
 
 
 class UnknownWords:
-    """Warns about input lines that consist mostly of words unknown to the model: counts them in
-    ``lines``, and logs a warning for each of the first :data:`NAMED`.
+    """Counts the input lines that consist mostly of words unknown to the model, in the attribute
+    ``lines``, and logs a warning for each of the first :data:`NAMED` such lines. Pass every block
+    of lines to :meth:`look`, in order, then call :meth:`sum_up`.
 
     Args:
         model: a :class:`~..native.bundles.translator.Translator`.
@@ -28,14 +29,14 @@ class UnknownWords:
     def __init__(self, model: Any, name: str) -> None:
         self.model, self.name, self.lines = model, name, 0
 
-    def look(self, texts: Sequence["Line"], begun: int) -> None:
+    def look(self, texts: Sequence["Line"], before: int) -> None:
         """Checks the next lines of the input for words unknown to the model, and logs warnings.
 
         Args:
-            texts: the lines, raw or as ``model.in_words`` returns them.
-            begun: the number of lines of the input before these.
+            texts: the lines, raw or as ``model.in_words`` returns them (with their subwords).
+            before: how many lines of the input precede ``texts``.
         """
-        for number, text in enumerate(texts, begun + 1):
+        for number, text in enumerate(texts, before + 1):
             words = self.model.mostly_unknown(text)
             self.lines += bool(words)
             if words and self.lines <= NAMED:
@@ -50,8 +51,8 @@ class UnknownWords:
                 )
 
     def sum_up(self) -> None:
-        """Logs how many lines of the whole input consist mostly of unknown words, if they are more
-        than :meth:`look` has warned of."""
+        """Logs how many lines of the whole input consist mostly of unknown words, if :meth:`look`
+        has not warned of each."""
         if self.lines > NAMED:
             languages = (self.model.bundle.source_lang, self.model.bundle.target_lang)
             logger.warning(

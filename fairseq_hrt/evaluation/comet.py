@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 
 
 def check_comet(model: Path, program: str) -> None:
-    """Checks, before a long run begins, that the file of COMET's model and the program
-    ``comet-score`` exist; for both arguments see :func:`comet_scores`.
+    """Checks, before a long run begins, that ``model``, the file of COMET's model (.ckpt), and
+    ``program``, the command ``comet-score`` or its path, exist.
 
     Raises:
         ValueError: one of them does not exist.

@@ -56,7 +56,8 @@ class Result:
 
     Attributes:
         name: the name of the system.
-        signature: how the system decodes, see :meth:`.systems.System.signature`.
+        signature: engine, task, checkpoint and decoding options by name, see
+            :meth:`.systems.System.signature`.
         hypotheses: detokenised translations, in the order of the test set.
         best: the best hypothesis of each sentence.
         quality: the scores of ``hypotheses``.
@@ -99,7 +100,7 @@ class Comparison:
         environment: the machine and the versions of packages, by name.
         identical_to: name of the system with whose translations those of all systems are compared,
             token by token; None for no such comparison.
-        raw_words: number of words in the raw lines of the sample.
+        raw_words: number of words in the raw lines of the sample; 0 if they were not given.
         comet: the name of COMET's model, or the reason why COMET was not run.
         language: the code of the target language; empty if it is not known.
     """

@@ -43,7 +43,8 @@ def measure_footprint(
     Args:
         spec: the system's specification; it should name a converted model rather than a checkpoint,
             whose conversion would count as loading.
-        data: the arguments that choose the data, see :func:`.systems.generate_arguments`.
+        data: the data folder and the options that choose its sentences and languages, see
+            :func:`.systems.generate_arguments`.
         batches: the sentence ids of each batch.
         threads: number of PyTorch's threads.
     """

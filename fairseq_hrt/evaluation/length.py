@@ -66,7 +66,7 @@ def by_length(
         comparison: the results of systems that translated the same test set.
         lengths: the number of source tokens of each sentence, without ``</s>``.
         references: the detokenised reference of each sentence.
-        limits: see :func:`read_limits`.
+        limits: the upper limits of the ranges, ascending, see :func:`read_limits`.
     """
     members: List[List[int]] = [[] for _ in range(len(limits) + 1)]
     for sentence, length in enumerate(lengths):

@@ -158,7 +158,7 @@ def draw_throughput(comparison: Comparison, paths: Sequence[Path]) -> None:
 
 
 def apart(wanted: Sequence[float], distance: float) -> List[float]:
-    """The places ``wanted``, between 0 and 1 in ascending order, shifted until neighbours are at
+    """The places ``wanted``, between 0 and 1 in ascending order, shifted until adjacent ones are at
     least ``distance`` apart; spread evenly if there is no room for that."""
     distance = min(distance, 1 / max(len(wanted) - 1, 1))
     places: List[float] = []

@@ -57,7 +57,8 @@ def evaluate(
         references: the reference of each sentence.
         valid: the set of all valid translations of each sentence; None if they are not known.
         rouge: True also computes ROUGE.
-        language: the code of the target language, see :func:`bleu_metric`.
+        language: the code of the target language, by which :func:`bleu_metric` chooses BLEU's
+            tokeniser.
 
     Raises:
         ValueError: the numbers of sentences differ, or the package of ROUGE or of the language's
@@ -93,7 +94,7 @@ def bleu_metric(language: str) -> sacrebleu.BLEU:
         return sacrebleu.BLEU(trg_lang=language)
     except (ImportError, RuntimeError) as error:
         # The last line of sacreBLEU's message names the package.
-        raise ValueError(f"BLEU of {language}: {' '.join(str(error).split())}") from error
+        raise ValueError(f"BLEU for language {language}: {' '.join(str(error).split())}") from error
 
 
 def rouge_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[str, float]:

@@ -1,9 +1,9 @@
-"""Records which words of a sentence a decoder fixed in which pass: the decoding dependency graph
-(Santilli et al., 2023, section 3.4).
+"""Records in which decoder pass each word of a translation became final, the decoding dependency
+graph (Santilli et al., 2023, section 3.4).
 
 In its pictures, rows are decoder passes and columns the words of the translation. Above them, arcs
-join the words that one pass fixed: they were decoded without seeing each other, or, in parallel
-decoding of an autoregressive model, confirmed together.
+join successive words that the same pass made final: they were decoded without seeing each other,
+or, in parallel decoding of an autoregressive model, confirmed together.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -16,7 +16,7 @@ from ..native.io.escaping import printable
 from .systems import System
 
 # States of a cell: nothing known yet; a guess that will not stay; one that will, but is not
-# confirmed yet; fixed in this pass; fixed before.
+# confirmed yet; made final by this pass; made final before.
 OPEN, WRONG, RIGHT, FIXED, SETTLED = range(5)
 STATES = ("open", "wrong", "right, not confirmed", "fixed now", "settled")
 
@@ -26,7 +26,7 @@ class Cell:
     """The state of one word of the translation in one decoder pass.
 
     Attributes:
-        state: index into STATES.
+        state: index into STATES, e.g. FIXED, which means that this pass made the word final.
         token: the word that stands at this position in this pass; empty if none does.
         probability: the word's probability; None if this pass did not compute it.
     """
@@ -45,7 +45,7 @@ class Trace:
         source: the words of the source.
         tokens: the tokens of the translation, ``</s>`` included.
         passes: for each decoder pass a row with a cell for each token.
-        fixed: the pass (1 = first) in which each token was fixed.
+        fixed: the pass (1 = first) in which each token became final.
         directions: the number of the direction, from 0, that wrote each token; empty if there is
             only one.
         decoder_calls: number of calls of the decoder.
@@ -61,8 +61,8 @@ class Trace:
 
     @property
     def arcs(self) -> List[List[int]]:
-        """The pairs [index, index] of tokens, counted from 0, that one pass fixed with no other
-        token of that pass between them."""
+        """The pairs [index, index], from 0, of each token with the next one that the same decoder
+        pass made final."""
         found = []
         for step in sorted(set(self.fixed)):
             members = [place for place, own in enumerate(self.fixed) if own == step]
@@ -79,8 +79,8 @@ def trace(system: System, sample: Dict[str, Any], source: str) -> Trace:
 
     Args:
         system: a system of any family.
-        sample: a batch of one sentence, made by the system.
-        source: the words of the sentence.
+        sample: a batch of one sentence, made by the system's ``collate`` or ``collate_text``.
+        source: the words of the sentence, for :attr:`Trace.source`.
     """
     iterations: List[Any] = []
     # Only parallel decoding has guesses to report.
@@ -122,7 +122,13 @@ def _passes_of_guesses(
 ) -> List[List[Cell]]:
     """The passes (:attr:`Trace.passes`) of parallel decoding, which guesses words and corrects
     them: a word that a pass predicted but did not confirm is right if the ``final`` translation has
-    it at this place, else wrong."""
+    it at this place, else wrong.
+
+    Args:
+        iterations: each pass, a :class:`~..jacobi.decoding.JacobiIteration`.
+        final: ids of the tokens of the translation.
+        dictionary: the target dictionary.
+    """
     rows = []
     for iteration in iterations:
         row = [Cell(OPEN) for _ in final]

@@ -1,5 +1,5 @@
 """Measures the speed of several systems in one run: they take turns, every measurement is repeated,
-and the result is the median with its range."""
+and the result is the median with minimum and maximum."""
 
 import math
 import statistics
@@ -38,7 +38,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """The spread of ``values``, of which there must be at least one."""
+        """Median, minimum and maximum of ``values``, which must not be empty."""
         return cls(median=statistics.median(values), low=min(values), high=max(values))
 
 
@@ -63,12 +63,12 @@ class Timing:
         return sum(len(batch) for batch in self.batches)
 
     def sentences_per_second(self) -> Spread:
-        """Sentences per second: median and range over the repeats."""
+        """Sentences per second: median, minimum and maximum over the repeats."""
         return Spread.of([self.sentences / sum(repeat) for repeat in self.seconds])
 
     def words_per_second(self, words: int) -> Spread:
-        """Words per second: median and range over the repeats; ``words`` is the number of words in
-        all batches together."""
+        """Words per second: median, minimum and maximum over the repeats; ``words`` is the number
+        of words in all batches together."""
         return Spread.of([words / sum(repeat) for repeat in self.seconds])
 
     def batch_milliseconds(self, percent: float) -> float:
@@ -90,8 +90,9 @@ class Timing:
         return None if self.decoder_calls is None else self.decoder_calls / len(self.batches)
 
     def ratio_to(self, reference: "Timing") -> Spread:
-        """How many times as fast as ``reference`` this system is: median and range of the ratios
-        within each repeat, so that a slow phase of the machine cancels out."""
+        """How many times as fast as ``reference`` this system is: median, minimum and maximum over
+        the repeats. Times of the same repeat are compared, so that a slow phase of the machine
+        cancels out."""
         return Spread.of(
             [sum(theirs) / sum(ours) for ours, theirs in zip(self.seconds, reference.seconds)]
         )

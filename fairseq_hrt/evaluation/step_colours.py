@@ -1,4 +1,4 @@
-"""Shows in which decoding step each token of a translation was fixed."""
+"""Shows in which decoding step (decoder pass) each token of a translation became final."""
 
 import os
 from typing import List, Mapping, Optional, Sequence, TextIO
@@ -29,7 +29,7 @@ def show_steps(
     colour: bool,
     directions: Optional[Sequence[int]] = None,
 ) -> str:
-    """A translation's tokens in one line, each with the decoding step that fixed it.
+    """A translation's tokens in one line, each with the decoding step in which it became final.
 
     Args:
         tokens: the tokens of one translation.
@@ -37,8 +37,8 @@ def show_steps(
             steps: then only the tokens are shown.
         colour: True shows the step by a colour, False as ``token/step``.
         directions: the number of the direction, from 0, that wrote each token, for decoders with
-            several: ``token/3b`` is step 3 of the second; in colour, tokens of all but the first
-            are underlined.
+            several: ``token/3b`` is a token that the second one wrote in step 3; in colour, tokens
+            of all but the first are underlined.
 
     Raises:
         ValueError: ``steps`` and ``tokens`` differ in length.
@@ -80,8 +80,8 @@ def _paint(text: str, step: int, *, underlined: bool = False) -> str:
 
 def examples(comparison: Comparison, systems: Sequence[System], count: int, *, colour: bool) -> str:
     """A text with source and translations of ``count`` sentences, spread evenly over the test set;
-    each token is shown with its decoding step. ``systems`` are those of the comparison, in its
-    order."""
+    each token is shown with its decoding step, by a colour or, if ``colour`` is False, as
+    ``token/step``. ``systems`` must be those of the comparison, in its order."""
     size = len(comparison.results[0].hypotheses)
     count = min(count, size)
     lines: List[str] = []

@@ -31,7 +31,8 @@ class Plan:
         lengths: number of source tokens of each sentence.
         block: sentences per block; the last block may have fewer.
         max_tokens: most source tokens of a batch, padding included.
-        shards, shard: this process takes the blocks with number % shards == shard.
+        shards, shard: this process takes the blocks whose number, from 0, has the remainder
+            ``shard`` when divided by ``shards``.
         settings: what else the translations depend on, as plain data by name (teacher, task,
             decoding options, …); all blocks in a folder have the same settings.
     """
@@ -61,7 +62,7 @@ class Plan:
         return -(-self.sentences // self.block)
 
     def members(self, number: int) -> range:
-        """The numbers of the sentences in block ``number``."""
+        """The numbers of the sentences in block ``number``, both from 0."""
         return range(number * self.block, min((number + 1) * self.block, self.sentences))
 
 
@@ -110,6 +111,7 @@ def translate_blocks(
 
     Args:
         folder: the folder of the results.
+        plan: the blocks and this process's share of them.
         decode: translates the sentences with the given numbers; returns for each a list of
             hypotheses, as subwords joined by spaces.
         progress: called with the number of sentences after each batch, and for each block that has
@@ -181,7 +183,7 @@ def merge(
     Args:
         folder: the folder of the results.
         plan: the plan by which the blocks were translated.
-        source: returns the words of the source sentence with a number.
+        source: returns the words of the source sentence with a given number, from 0.
         languages: source and target language.
         prefix: the beginning of the files' names.
 

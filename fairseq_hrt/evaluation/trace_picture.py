@@ -20,7 +20,7 @@ _COLOURS = ("#f2f2f2", "#6a3d9a", "#fdd49e", "#f1a340", "#80b1a8")
 
 def draw(found: Trace, paths: Sequence[Path]) -> None:
     """Draws a grid with a row for each decoder pass and a column for each word; above it, arcs join
-    the words that one pass fixed.
+    successive words that the same pass made final.
 
     Args:
         found: the trace of one sentence.
@@ -72,7 +72,8 @@ def draw(found: Trace, paths: Sequence[Path]) -> None:
 
 
 def _draw_arcs(axes: Axes, found: Trace) -> None:
-    """Draws the tokens as dots, and arcs between tokens that the same pass fixed."""
+    """Draws the tokens as dots, and an arc from each token to the next one that the same decoder
+    pass made final."""
     farthest = max([end - start for start, end in found.arcs] or [1])
     for start, end in found.arcs:
         middle, width = (start + end) / 2, end - start

@@ -50,8 +50,8 @@ def parse_grid(texts: Sequence[str]) -> List[Dict[str, str]]:
     last option changes fastest.
 
     Raises:
-        ValueError: a text has another form, an option or a value is given twice, or the grid is
-            empty.
+        ValueError: a text does not have this form, an option or a value is given twice, or the grid
+            is empty.
     """
     axes: Dict[str, List[str]] = {}
     for text in texts:
@@ -90,8 +90,9 @@ def tune(
 
     Args:
         spec: the system, without the tuned options.
-        data: the arguments that choose the data, see :func:`.systems.generate_arguments`.
-        grid: the settings, see :func:`parse_grid`.
+        data: the data folder and the options that choose its sentences and languages, see
+            :func:`.systems.generate_arguments`.
+        grid: the settings, each {option: value}, as :func:`parse_grid` returns them.
         references: detokenised references; None: the targets of the data, detokenised.
         detokenize: turns tokenised words into text.
         batch_size: sentences decoded at a time.
@@ -107,7 +108,7 @@ def tune(
     twice = sorted(set(spec.options) & {name for options in grid for name in options})
     if twice:
         raise ValueError(
-            f"{', '.join(twice)}: given in --system and in --grid; leave it out in one of them"
+            f"{', '.join(twice)}: given in --system and in --grid; leave it out of one of them"
         )
     identity = None if cache is None else _identity(spec, data, references, detokenize)
     found = []

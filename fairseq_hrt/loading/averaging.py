@@ -63,14 +63,14 @@ def last_checkpoints(folder: Path, count: int) -> List[Path]:
 
 
 def best_checkpoints(folder: Path, count: int) -> List[Path]:
-    """The ``count`` checkpoints in a folder with the best stored value of
-    ``--best-checkpoint-metric``, best first.
+    """The ``count`` checkpoints in a folder with the best validation scores, best first. A
+    checkpoint stores its value of the metric that ``--best-checkpoint-metric`` named in training.
 
     Copies of one training state (``checkpoint_best.pt`` beside ``checkpoint7.pt``) count once.
 
     Raises:
         ValueError: ``count`` is less than 1, or a file is not a checkpoint.
-        FileNotFoundError: fewer than ``count`` checkpoints store a value.
+        FileNotFoundError: fewer than ``count`` checkpoints store a validation score.
     """
     scored: Dict[int, Any] = {}
     for path in sorted(folder.glob("checkpoint*.pt")):
@@ -116,7 +116,7 @@ def _count(value: Any) -> int:
     forged file the number could have millions of digits."""
     number = operator.index(value)
     if number.bit_length() > 63:
-        raise OverflowError(f"its number of updates has {number.bit_length()} bits")
+        raise OverflowError(f"its number of updates is too large ({number.bit_length()} bits)")
     return number
 
 
@@ -131,10 +131,10 @@ def _require(found: int, count: int, held: str, option: str) -> None:
 
 def average(paths: Sequence[Path]) -> Dict[str, Any]:
     """The contents of a checkpoint whose parameters are the means of those in the checkpoints
-    ``paths``; everything else is that of the last one, but without the optimizer's state.
+    ``paths``; everything else is taken from the last of ``paths``, without the optimizer's state.
 
-    As in fairseq's script, parameters in half precision are summed, and stay, in float32, and means
-    of integers are rounded down.
+    As in fairseq's script, parameters in half precision are summed and returned in float32, and
+    means of integers are rounded down.
 
     Raises:
         ValueError: ``paths`` is empty; or the models' parameters, languages or options that change
@@ -142,7 +142,7 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
             parameter.
     """
     if not paths:
-        raise ValueError("no checkpoints to average")
+        raise ValueError("no checkpoints to average: give at least one path")
     sums: Dict[str, torch.Tensor] = collections.OrderedDict()
     state: Dict[str, Any] = {}
     first: Dict[str, Any] = {}
@@ -154,7 +154,7 @@ def average(paths: Sequence[Path]) -> Dict[str, Any]:
             with reading(path, "cannot be averaged"):
                 first = {**_same_computation(state, first, path, paths[0]), **first}
                 if not state["model"]:
-                    raise ValueError(f"{path} holds no parameters")
+                    raise ValueError(f"{path} holds no parameters; leave it out")
                 _add(sums, state.pop("model"), path, paths[0])
                 # The optimizer's state, twice as large as the model, is that of one checkpoint, not
                 # of the mean.
@@ -257,7 +257,8 @@ def _add(
     for name, value in parameters.items():
         if bool(torch.isnan(value).any()):
             raise ValueError(
-                f"{path}: {name} is NaN; take checkpoints from before the training diverged"
+                f"{path}: the parameter {name} contains NaN; take checkpoints from before the"
+                " training diverged"
             )
     if not sums:
         for name, value in parameters.items():

@@ -103,7 +103,10 @@ def read_checkpoint(
             str(path), dict(overrides) if overrides else None
         )
         if not isinstance(state["model"], dict):
-            raise ValueError(f"{path} is not a checkpoint of fairseq: it holds no parameters")
+            raise ValueError(
+                f"{path} is not a checkpoint of fairseq: it holds no parameters; give"
+                " one that fairseq-train has saved"
+            )
         if for_decoding:
             make_decodable(state, path, overrides)
     return state
@@ -121,7 +124,8 @@ def make_decodable(
     Args:
         state: the contents of the checkpoint.
         path: its file.
-        overrides: see :func:`read_checkpoint`; names of files that they set are kept.
+        overrides: values of the configuration that the user has set, see :func:`read_checkpoint`;
+            names of files among them are kept.
 
     Raises:
         ValueError: the checkpoint names no task or model, or its architecture is refused.
@@ -131,7 +135,8 @@ def make_decodable(
         value_of(config, part) is None for part in ("task", "model")
     ):
         raise ValueError(
-            f"{path} is not a checkpoint of fairseq: it does not name its task and model"
+            f"{path} is not a checkpoint of fairseq: it does not name its task and model;"
+            " give one that fairseq-train has saved"
         )
     if not is_trusted(str(path)):
         require_known_architecture(config.model, str(path))
@@ -150,14 +155,14 @@ def value_of(config: Any, name: str) -> Any:
 
 def task_name(config: Any) -> object:
     """The name of the task that fairseq's ``setup_task`` would choose for ``config``, the
-    ``cfg.task`` of a checkpoint; no string if the checkpoint is invalid."""
+    ``cfg.task`` of a checkpoint; not a str if the checkpoint is invalid."""
     legacy = value_of(config, "task")
     return legacy if isinstance(legacy, str) else value_of(config, "_name")
 
 
 def architecture_name(config: Any) -> object:
     """The name of the architecture that fairseq's ``build_model`` would choose for ``config``, the
-    ``cfg.model`` of a checkpoint; no string if the checkpoint is invalid."""
+    ``cfg.model`` of a checkpoint; not a str if the checkpoint is invalid."""
     return value_of(config, "_name") or value_of(config, "arch")
 
 

@@ -55,7 +55,7 @@ def _type(config: type, name: str) -> Any:
 
 def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
     """The options in a checkpoint's ``cfg.task``, given as ``saved``, that decoding with the same
-    task uses, by name. Options whose value has a wrong type are left out."""
+    task uses, by name. Options whose value does not have the option's type are left out."""
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
     from .checkpoints import value_of

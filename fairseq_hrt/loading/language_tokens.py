@@ -36,7 +36,8 @@ class LanguageTokens(NamedTuple):
 
     def mark(self, row: Tensor) -> Tensor:
         """Returns a source, LongTensor ``[S]`` ending in ``</s>``, with the language token added:
-        ``[S]`` if ``at_ends``, else ``[S + 1]``. Without a source token it stays as it is."""
+        ``[S]`` if ``at_ends``, else ``[S + 1]``. If ``source`` is None, the source stays as it
+        is."""
         if self.source is None:
             return row
         token = row.new_tensor([self.source])
@@ -63,7 +64,7 @@ class MultilingualTask(TranslationTask):
     """fairseq's translation task, which can also decode models of fairseq's multilingual task.
 
     Attributes:
-        language: the language tokens of such a model, once it is loaded; None for other models.
+        language: the language tokens of a multilingual model, once it is loaded; None for others.
     """
 
     language: Optional[LanguageTokens] = None

@@ -35,7 +35,8 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
 
     Args:
         spec: the system's checkpoint, engine and options.
-        data: the arguments that choose the data, see :func:`.specification.generate_arguments`.
+        data: the data folder and the options that choose its sentences and languages, see
+            :func:`.specification.generate_arguments`.
 
     Raises:
         ValueError: the engine does not support an option, or cannot decode the model.
@@ -73,7 +74,7 @@ def load_watched(spec: SystemSpec, data: Sequence[str]) -> System:
     """
     if spec.engine == "ctranslate2":
         raise ValueError(
-            f"{spec.subject}: engine=ctranslate2 does not report its decoder passes; leave the"
-            " engine out"
+            f"{spec.subject}: engine=ctranslate2 does not report its decoder passes; remove"
+            " engine=ctranslate2"
         )
     return load_system(replace(spec, engine="torch") if spec.engine == "auto" else spec, data)

@@ -40,7 +40,8 @@ class CTranslate2System(System):
             folder written by ``fairseq-hrt export``. Of the options of ``fairseq-generate``, those
             with an equivalent in CTranslate2 are supported; ``compute_type`` (float32, int8, …) is
             CTranslate2's own.
-        data: the arguments that choose the data, see :func:`.specification.generate_arguments`.
+        data: the data folder and the options that choose its sentences and languages, see
+            :func:`.specification.generate_arguments`.
 
     Raises:
         ValueError: CTranslate2 is not installed, the model cannot be converted, an option has no

@@ -42,7 +42,8 @@ class NativeSystem(System):
             checkpoint; ``shortlist`` is a file, or ``true`` for that of the bundle;
             ``rescore_path`` is a checkpoint or a model file of the engine; all others are those of
             ``fairseq-generate``.
-        data: the arguments that choose the data, see :func:`.specification.generate_arguments`.
+        data: the data folder and the options that choose its sentences and languages, see
+            :func:`.specification.generate_arguments`.
 
     Attributes:
         file: the engine's model file.
@@ -138,8 +139,8 @@ class NativeSystem(System):
         ``rescore_path``; a checkpoint is converted first.
 
         Raises:
-            ValueError: several models are named, the model does not fit (:func:`require_judge`), or
-                the search finds only one translation per sentence.
+            ValueError: several models are named, the model cannot rescore the translations
+                (:func:`require_judge`), or the search finds only one translation per sentence.
         """
         paths, engine = utils.split_paths(given), self.decoder.engine
         if len(paths) != 1:

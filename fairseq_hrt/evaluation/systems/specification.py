@@ -142,7 +142,7 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
 
 
 def scoring(spec: SystemSpec) -> SystemSpec:
-    """The specification of the same system, which however scores the reference translations
+    """The specification of the same system, changed to score the reference translations
     (``--score-reference``) instead of translating."""
     # Options of a search were not given for this, and are set aside.
     given = frozenset(spec.options)

@@ -47,7 +47,8 @@ class System:
 
     Args:
         spec: the description of the system.
-        data: the arguments that choose the data, see :func:`.specification.generate_arguments`.
+        data: the data folder and the options that choose its sentences and languages, see
+            :func:`.specification.generate_arguments`.
         task_name: the task that reads the data.
         options: the options for ``fairseq-generate``; None: all those of ``spec``.
 
@@ -58,7 +59,8 @@ class System:
         engine: the decoder: ``torch``, ``native`` or ``ctranslate2``.
         beam: the number of hypotheses that the search keeps.
         counters: encoder and decoder calls since the last reset.
-        device, dtype: where the decoder computes, and the number type of its weights.
+        device, dtype: where the decoder computes, and the data type of its weights, e.g.
+            ``float32``.
         models, generator: fairseq's models and the task's generator; empty and None where another
             engine decodes.
     """
@@ -111,8 +113,8 @@ class System:
         raise NotImplementedError
 
     def signature(self) -> Dict[str, str]:
-        """How the system decodes, for a report: the entries of :meth:`shown`, beam, number type and
-        device."""
+        """How the system decodes, by name, for a report: the entries of :meth:`shown` and, added to
+        them, ``beam``, ``dtype`` (data type of the weights) and ``device``."""
         own = {"beam": str(self.beam), "dtype": self.dtype, "device": self.device.type}
         return {**self.shown(), **own}
 
@@ -125,8 +127,8 @@ class System:
         return self.task.dataset(self.subset)
 
     def collate(self, ids: Sequence[int]) -> Dict[str, Any]:
-        """The batch of the sentences ``ids``, in the form that :meth:`decode` takes. The entry
-        ``id`` of the batch gives the order of its sentences, which may be another."""
+        """The batch of the sentences ``ids``, in the form that :meth:`decode` takes. Its entry
+        ``id`` lists the ids in the order of the batch, which may differ from that of ``ids``."""
         return self.batch(ids, [self.dataset[i]["source"] for i in ids])
 
     def collate_text(self, lines: Sequence[str]) -> Dict[str, Any]:
@@ -144,8 +146,8 @@ class System:
             rows: the sources, LongTensors ``[S]`` that end in ``</s>``.
 
         Returns:
-            Subclasses return the form their decoder takes; this base returns ``rows`` as lists,
-            without the padding symbols that a text may contain, and ``id``.
+            Subclasses return the form their decoder takes; this base returns ``{"id": LongTensor of
+            ids, "rows": lists of token ids}``, without the padding symbols that a text may contain.
         """
         pad = self.task.source_dictionary.pad()
         lists = [[token for token in row.tolist() if token != pad] for row in rows]
@@ -246,8 +248,8 @@ def count_calls(models: Sequence[Any]) -> GenerationCounters:
     the returned counters.
 
     fairseq's ``EnsembleModel`` calls ``decoder.forward`` directly, which forward hooks do not see;
-    therefore the method of each instance is wrapped. ``sentences`` stays 0, since a decoder is not
-    told for how many sentences it is called.
+    therefore the method of each instance is wrapped. The attribute ``sentences`` of the counters
+    stays 0, since a decoder is not told for how many sentences it is called.
     """
     counters = GenerationCounters()
 

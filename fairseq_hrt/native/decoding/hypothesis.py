@@ -29,10 +29,10 @@ class Hypothesis:
         score: the score by which hypotheses are ranked, higher is better; None if scores were not
             asked for.
         positional_scores: log-probability of each token; empty without scores.
-        token_steps: decoder pass (1 = first) in which each token was fixed.
+        token_steps: decoder pass (1 = first) in which each token became final.
         steps: decoder passes that the sentence needed.
-        history: dictionary ids of the partial translation after each step, with ``<unk>`` in
-            positions that are still open; empty unless asked for.
+        history: dictionary ids of the partial translation after each decoder pass, with ``<unk>``
+            in positions that are still open; empty unless asked for.
         token_directions: the number, from 0, of the direction that wrote each token (bidirectional;
             else empty).
         token_vertices: the vertex of each token in the graph (dag; else empty).

@@ -32,8 +32,8 @@ def without_repeated_ngrams(tokens: Sequence[object], *, longest: int = 4) -> Li
 
 
 def collapse_repeats(hypothesis: Hypothesis) -> None:
-    """Removes immediately repeated n-grams from a hypothesis, in place; its score stays that of the
-    search."""
+    """Removes immediately repeated n-grams, n up to 4, from a hypothesis, in place; its score stays
+    the one that the search computed."""
     kept = without_repeated_ngrams(hypothesis.tokens[:-1])
     kept.append(len(hypothesis.tokens) - 1)
     for name in (

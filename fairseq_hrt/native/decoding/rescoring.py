@@ -79,8 +79,8 @@ class Rescorer:
         """Sorts the hypotheses of each sentence by the judge's scores, best first; those with equal
         scores keep their order.
 
-        The results have the judge's ``score`` and ``positional_scores``; their ``steps`` count the
-        judge's pass, too.
+        The results have the judge's ``score`` and ``positional_scores``; their ``steps``, numbers
+        of decoder passes, include the judge's pass.
 
         Args:
             sources: dictionary ids of each source, ``</s>`` last.
@@ -94,7 +94,7 @@ class Rescorer:
         if longest > reads:
             raise ValueError(
                 f"--rescore-path: a source of {longest} tokens is longer than the {reads} which"
-                f" that model reads; skip longer ones by --max-source-positions {reads}"
+                f" the rescoring model reads; skip longer sources by --max-source-positions {reads}"
                 " --skip-invalid-size-inputs-valid-test"
             )
         try:

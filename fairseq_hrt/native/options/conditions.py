@@ -25,7 +25,8 @@ class Condition:
     Attributes:
         text: the condition in words, which follow "has an effect only with" in a message.
         reads: names of the options that the condition depends on.
-        test: called with the values of these options, in this order; returns whether it holds.
+        test: called with the values of these options, in the order of ``reads``; returns whether
+            the condition holds.
     """
 
     text: str

@@ -71,7 +71,7 @@ def settled(
         options: the options to start from.
         family: name of the models' or the task's family; with ``autoregressive`` the options of
             jacobi, which decodes such models, are kept too.
-        given: see :func:`set_aside`.
+        given: names of the options that the user gives now, see :func:`set_aside`; None: all.
 
     Raises:
         ValueError: a given option belongs to another family or has no effect; the message names it.

@@ -29,26 +29,28 @@ class Option:
     Attributes:
         default: the option's value if none is given.
         help: the help text; empty if fairseq has a text for this option, or if it has no flag.
-        least, most: limits of a number.
+        least, most: limits of a number, both permitted; None: no limit.
         when: the condition under which the option has an effect; None: always.
         neutral: further values that count as not given, besides None and the default: a ``min_len``
             of 0.
         acts_as: the value that decoding uses, whatever is given, where the condition does not hold;
             a given value then causes a warning: in greedy decoding of graphs a ``beam`` of 5 acts
             as 1. None: a given value is refused there.
-        origin: FAIRSEQ, CALLER, EVERY_TASK, or the family whose task declares the option; empty:
-            the family whose name the option's name begins with.
-        choices: the permitted texts.
+        origin: who declares the option: FAIRSEQ (``fairseq-generate``), CALLER (an argument in
+            Python, without a flag), EVERY_TASK (all tasks of this package), or the family whose
+            task does; empty: the family with whose name the option's name begins.
+        choices: the permitted texts; empty: all.
         native: whether the native engine supports the option, or those of its choices that the
             native engine supports.
         torch: whether PyTorch's engine supports the option.
-        kernel: the name of the option's field in the kernel's ``fh_options``; empty if it has none.
+        kernel: the name of the option's field in ``fh_options``, the structure that is passed to
+            the native engine's C library; empty if it has none.
         request: what a request to the server may choose: (least, most) of a number, permitted
             words, or True for a switch; None: nothing.
         rates: whether the option changes the scores of given translations (``--score-reference``).
         decodes: for an option of a task's training, whether it also changes decoding.
-        several: the value with which the search finds several translations; True: a value of at
-            least as many as are wanted; None: their number does not depend on this option.
+        several: the value that makes the search find several translations; True: any number that is
+            at least the number of translations wanted; None: this option does not decide it.
     """
 
     default: Any = None
@@ -90,7 +92,8 @@ def option(default: Any, help: str = "", **more: Any) -> Any:
 
 
 def count(default: Any, help: str = "", *, least: int = 1, **more: Any) -> Any:
-    """Declares an integer option, from ``least`` to LARGEST_COUNT; see :func:`option`."""
+    """Declares an integer option, from ``least`` to LARGEST_COUNT, 2 ** 30 - 1; see
+    :func:`option`."""
     return option(default, help, least=least, most=LARGEST_COUNT, **more)
 
 

@@ -2,10 +2,10 @@
 it has an effect, and the engines that support it.
 
 Derived from this schema are fairseq's task options (``training/task_options.py``), the fields of
-the kernel's ``fh_options`` (:mod:`..runtime.binding`), the options that a bundle may set
-(:mod:`..bundles.data_options`) and those that a request to the server may choose
+``fh_options``, a C structure of the kernel (:mod:`..runtime.binding`), the options that a bundle
+may set (:mod:`..bundles.data_options`) and those that a request to the server may choose
 (:mod:`..server.requests`). So a new option is added here, to the generator that reads it, and to
-the kernel.
+the kernel (the native engine's C library).
 
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
@@ -59,15 +59,16 @@ class Schema:
             vocabulary in greedy decoding.
         batch_size: most sentences decoded together.
         alignments: whether to find the source token that each target token is aligned with, by one
-            more pass; for models that write from left to right.
+            more decoder pass; for models that write from left to right.
         graphs: whether to return the graph of each sentence; for dag models.
         static_weights: whether the models stay unchanged while they decode; False for validation
             during training.
-        hrt_draft_chunk: chunk size of lossless drafts; the translation is the one that
-            ``hrt_decode_chunk="1"`` and ``beam=1`` give. None: no drafts.
+        hrt_draft_chunk: chunk size of drafts, which the same model then corrects word by word: the
+            translation is the one that ``hrt_decode_chunk="1"`` and ``beam=1`` give. None: no
+            drafts.
         jacobi_mode: how words are guessed in parallel and checked; None: decode word by word.
         jacobi_window: words guessed per pass. None: 3 in PyTorch; in the native engine as many as
-            were right in recent passes, so a hypothesis's ``steps`` may differ from call to call.
+            were right in recent passes, so the number of passes may differ from call to call.
     """
 
     # ---- fairseq-generate's own. Their conditions read options of dag alone, so that one beam may

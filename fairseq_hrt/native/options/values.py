@@ -1,5 +1,5 @@
 """The values of decoding options: read from text, checked, passed to either engine. :mod:`.schema`
-declares the options; :mod:`..families` checks those of a family together.
+declares the options; :mod:`..families` checks a family's options together.
 
 Standard library only: the native engine needs neither PyTorch nor fairseq.
 """
@@ -122,8 +122,8 @@ def check_value(name: str, text: str) -> None:
     """Checks the value of an option, given as text, by itself, without regard to the other options.
 
     Raises:
-        ValueError: the value has a wrong type, is out of range or is none of the choices, as in
-            ``--beam x``; the message names the option.
+        ValueError: the text is not a value of the option's type (``--beam x``), is out of range or
+            none of the choices; the message names the option.
     """
     value = read_value(name, text)
     _check_choice(name, value, SCHEMA[name])
@@ -192,8 +192,8 @@ def forced_ids(
         never: symbols that no translation may begin with: padding and ``</s>``.
 
     Raises:
-        ValueError: the option has no word or one that is not in the dictionary, or
-            ``--prefix-size`` is given as well.
+        ValueError: the option is blank, has a word that is not in the dictionary or is in
+            ``never``, or ``--prefix-size`` is given as well.
     """
     if options.forced_start is None:
         return []
@@ -207,12 +207,15 @@ def forced_ids(
         {word: number for number, word in enumerate(symbols)},
     )
     if not words:
-        raise ValueError(f"--forced-start {options.forced_start!r} names no word; leave it out")
+        raise ValueError(
+            f"--forced-start {options.forced_start!r} is blank; give words of the target"
+            " dictionary, or leave it out"
+        )
     for word in words:
         if word not in known or word in never:
             raise ValueError(
                 f"--forced-start {options.forced_start}: {word} is not a word of the target"
-                " dictionary; give words that it lists, such as subwords"
+                " dictionary; give words or subwords as the dictionary lists them"
             )
     return [known[word] for word in words]
 

@@ -127,7 +127,7 @@ def test_a_sentence_of_ones_own(options, bundle, monkeypatch):
         with pytest.raises(ValueError, match="--text has no words"):
             given_text(options(*wrong))
     with pytest.raises(
-        ValueError, match="is a bundle, which holds no sentences: give one by --text"
+        ValueError, match="is a bundle, which holds no sentences: give a sentence by --text"
     ):
         given_text(options(bundle))
 

@@ -230,7 +230,7 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
     system.longest_source = 2
     assert run(moved) == (
         2,
-        "error: sentence 0 has 3 tokens, system 't' reads at most 2: shorten the sentence or remove it"
+        "error: sentence 0 (from 0) has 3 tokens, system 't' reads at most 2: shorten the sentence or remove it"
         " from the data",
     )
     # A training that writes its checkpoint while it is being loaded.

@@ -27,7 +27,9 @@ def test_an_output_takes_no_name_that_another_one_needs(tmp_path, other):
 
 def test_a_bundle_is_given_before_the_files(tmp_path):
     (tmp_path / "bundle.json").write_text("{}")
-    with pytest.raises(ValueError, match=f"^{tmp_path} is a bundle: give it before the files$"):
+    with pytest.raises(
+        ValueError, match=f"^{tmp_path} is a bundle: give it first, before the input files$"
+    ):
         plan_jobs([tmp_path], None)
 
 

@@ -575,7 +575,8 @@ def test_options_as_flags(run, model):
     status, _, error = run("x", "--nbest", "2")
     assert (
         status == 2
-        and error == "error: --nbest 2: further translations are written only with --json; add it\n"
+        and error
+        == "error: --nbest 2: further translations are written only with --json; add --json\n"
     )
 
 

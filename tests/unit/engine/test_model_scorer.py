@@ -164,7 +164,7 @@ def test_what_is_refused(tiny):
     short = tiny.model(seed=2, max_source_positions=4)
     with pytest.raises(
         ValueError,
-        match="--rescore-path: a source of 5 tokens is longer than the 4 which that model reads",
+        match="--rescore-path: a source of 5 tokens is longer than the 4 which the rescoring model reads",
     ):
         generator_of(tiny, model, [short]).generate([model], tiny.sample([5, 3]))
     broken = tiny.model(seed=2)

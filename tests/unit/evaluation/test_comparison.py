@@ -130,7 +130,7 @@ def test_bleu_is_that_of_the_target_language(tiny, monkeypatch):
             continue
         # As where its package is not installed: said before anything is decoded.
         monkeypatch.setitem(sys.modules, "MeCab", None)
-        with pytest.raises(ValueError, match="BLEU of ja: "):
+        with pytest.raises(ValueError, match="BLEU for language ja: "):
             run(systems)
         assert not systems[0].batches
 

@@ -28,7 +28,7 @@ def test_bleu_of_a_language_has_the_tokenizer_that_sacrebleu_takes_for_it(monkey
     assert evaluate(*texts) == by_words
     # As where the package is not installed.
     monkeypatch.setitem(sys.modules, "MeCab", None)
-    with pytest.raises(ValueError, match=r"BLEU of ja: .*pip install sacrebleu\[ja\]"):
+    with pytest.raises(ValueError, match=r"BLEU for language ja: .*pip install sacrebleu\[ja\]"):
         evaluate(*texts, language="ja")
 
 

@@ -123,7 +123,7 @@ def test_nan_is_named(tmp_path, number):
             1.0,
             v=torch.tensor([1.0, float("nan" if name == number else "-inf")]),
         )
-    with pytest.raises(ValueError, match=f"{number}.pt: v is NaN"):
+    with pytest.raises(ValueError, match=f"{number}.pt: the parameter v contains NaN"):
         average([tmp_path / "0.pt", tmp_path / "1.pt"])
 
 

@@ -37,7 +37,8 @@ def test_the_judge_decides():
     ]
     assert own[0].score == -0.1, "what the search has found stays as it is"
     with pytest.raises(
-        ValueError, match="a source of 5 tokens is longer than the 4 which that model reads"
+        ValueError,
+        match="a source of 5 tokens is longer than the 4 which the rescoring model reads",
     ):
         Rescorer(Judge()).rank([[4, 5, 6, 7, 2]], [own])
 

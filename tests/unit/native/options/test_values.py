@@ -163,7 +163,7 @@ def test_a_forced_start_is_read():
         ("__fr__", "--forced-start __fr__: __fr__ is not a word of the target dictionary"),
         ("ein </s>", "--forced-start ein </s>: </s> is not a word"),
         ("<pad>", "--forced-start <pad>: <pad> is not a word"),
-        ("  ", "--forced-start '  ' names no word; leave it out"),
+        ("  ", "--forced-start '  ' is blank; give words"),
     ):
         with pytest.raises(ValueError, match=message):
             ids(text)

@@ -178,7 +178,7 @@ def test_sources_that_are_too_long_for_the_judge(runtime):
         with pytest.raises(
             ValueError,
             match=(
-                "--rescore-path: a source of 9 tokens is longer than the 6 which that model reads"
+                "--rescore-path: a source of 9 tokens is longer than the 6 which the rescoring model reads"
             ),
         ):
             chosen(engine, judge, ROWS, DecodingOptions(beam=2))
