@@ -110,9 +110,9 @@ def when_fairseq_is_imported(register: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def left_to_the_doctor() -> Iterator[None]:
-    """A context in which the import of fairseq does not raise an error of registering the families'
-    tasks and models, but stores it (:func:`import_error`) for the report of ``fairseq-hrt
-    doctor``."""
+    """A context in which the import of fairseq stores an error from registering the families' tasks
+    and models (:func:`import_error`), for the report of ``fairseq-hrt doctor``, instead of raising
+    it."""
     global _left_to_the_doctor
     _left_to_the_doctor = True
     try:

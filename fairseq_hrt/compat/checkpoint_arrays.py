@@ -24,8 +24,8 @@ _LAST_CHARACTER = 0x10FFFF
 
 class ForgedArrayError(ValueError):
     """The file describes an array or a type in a way that NumPy never writes for plain numbers or
-    strings. The message names it; :func:`.checkpoint_loading.load` adds the file, and what to
-    do."""
+    strings. The message is a noun phrase for this array or type; :func:`.checkpoint_loading.load`
+    puts ``FILE holds`` before it and adds what to do."""
 
 
 class PickledDtype:
@@ -42,7 +42,7 @@ class PickledDtype:
     def __init__(self, text: object, *_: object) -> None:
         if not isinstance(text, str) or not _TYPE.fullmatch(text):
             raise ForgedArrayError(
-                f"the NumPy type {shown(text)}, which is not one of plain numbers or texts"
+                f"the NumPy type {shown(text)}, which is not one of plain numbers or strings"
             )
         self.dtype = numpy.dtype(text)
 
@@ -87,7 +87,7 @@ class PickledArray:
         """Builds the array that the stored state describes.
 
         Raises:
-            ForgedArrayError: there is no state, or NumPy does not write such a one.
+            ForgedArrayError: there is no stored state, or NumPy would not write it.
         """
         state = getattr(self, "state", None)
         if type(state) is not tuple or len(state) != 5:
@@ -131,7 +131,7 @@ def reconstruct(kind: object, shape: object, code: object) -> PickledArray:
 
 def scalar(kind: object, data: object) -> object:
     """Stands in for NumPy's ``scalar``: returns the NumPy scalar of the type ``kind`` from its
-    bytes ``data``; ForgedArrayError if they do not fit."""
+    bytes ``data``; ForgedArrayError if ``data`` do not fit the type."""
     if type(kind) is not PickledDtype:
         raise ForgedArrayError(
             f"a NumPy scalar of the type {shown(kind)}, which NumPy does not write"
@@ -143,17 +143,17 @@ def _numbers(kind: PickledDtype, data: object, count: int, what: str) -> "numpy.
     """An array ``[count]`` of the type ``kind`` from the bytes ``data``.
 
     Args:
-        what: names the array in error messages.
+        what: a phrase for the array in error messages.
 
     Raises:
-        ForgedArrayError: ``data`` are not exactly as many bytes, or contain characters that Unicode
-            does not have.
+        ForgedArrayError: ``data`` are not exactly the bytes of ``count`` values, or contain
+            characters that Unicode does not have.
     """
     dtype = kind.dtype
     if type(data) is not bytes or len(data) != count * dtype.itemsize:
         held = f"{len(data)} bytes" if isinstance(data, bytes) else shown(data)
         raise ForgedArrayError(
-            f"{what} and the type {dtype} with {held} instead of {count * dtype.itemsize}"
+            f"{what} and the type {dtype} with {held} instead of {count * dtype.itemsize} bytes"
         )
     characters = numpy.frombuffer(data, "<u4") if dtype.kind == "U" else numpy.zeros(0, "<u4")
     if characters.max(initial=0) > _LAST_CHARACTER:

@@ -116,7 +116,7 @@ def _require_no_node(value: object) -> None:
         seen.add(id(value))
         if _is_of_omegaconf(value):
             raise UnsafeValueError(
-                "the file", value, "which is a part of a configuration but stands outside it"
+                "the file", value, "which is a part of a configuration but is stored outside it"
             )
         if isinstance(value, dict):
             waiting.extend(inner for pair in list(dict.items(value)) for inner in pair)

@@ -41,8 +41,8 @@ class OversizedModelError(ValueError):
 
 
 class SizeLimit:
-    """Counts the parameters of a model while this thread builds it, and refuses to continue once there
-    are many more than the checkpoint holds that was passed to :meth:`begin` last.
+    """Counts the parameters of a model while this thread builds it, and raises OversizedModelError
+    once there are many more than in the checkpoint that was passed to the last :meth:`begin`.
 
     Args:
         advice: the last sentence of the error message, which tells the user what to do.
@@ -53,8 +53,9 @@ class SizeLimit:
         self.thread = threading.get_ident()
 
     def begin(self, path: str, state: Mapping[str, Any]) -> None:
-        """Starts counting for a model that is about to be built from the checkpoint ``state``, read
-        from the file ``path``.
+        """Starts counting, from 0, the parameters of a model that is about to be built from the
+        checkpoint ``state``, read from the file ``path``. The limit is a multiple of the parameters
+        in ``state``. Counting lasts until the next call.
 
         Raises:
             OversizedModelError: the configuration asks for a position table that alone exceeds the
@@ -84,7 +85,8 @@ class SizeLimit:
         with numbers.
 
         Raises:
-            OversizedModelError: the model has more parameters than the limit allows.
+            OversizedModelError: the model has more parameters than the limit that :meth:`begin` has
+                set.
         """
         if not self.active or parameter is None or threading.get_ident() != self.thread:
             return
@@ -173,9 +175,9 @@ def bound_building(module: Any, is_trusted: Any, advice: Any) -> None:
 
     Args:
         module: ``fairseq.checkpoint_utils``, changed in place.
-        is_trusted: function from a path to whether the user trusts the file, which then has no
-            limit.
-        advice: function from a path to the last sentence of the error message.
+        is_trusted: called with a checkpoint's path; True: the user trusts the file, and the model
+            has no limit.
+        advice: called with the path, returns the last sentence of the error message.
     """
     load, read = module.load_model_ensemble_and_task, module.load_checkpoint_to_cpu
     current: Dict[int, SizeLimit] = {}

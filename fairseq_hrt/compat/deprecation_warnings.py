@@ -31,14 +31,14 @@ _MESSAGES = (
 _FAIRSEQ = r"fairseq(_cli)?(\.|$)"
 
 
-def _is_no_advice(record: logging.LogRecord) -> bool:
+def _is_shown(record: logging.LogRecord) -> bool:
     """Whether a log record is to be shown: True for all but the advice to install tensorboardX
     (tasks/text_to_speech.py:34)."""
     return not record.getMessage().startswith("Please install tensorboardX")
 
 
 def _silence(module: types.ModuleType) -> None:
-    logging.getLogger("fairseq.tasks.text_to_speech").addFilter(_is_no_advice)
+    logging.getLogger("fairseq.tasks.text_to_speech").addFilter(_is_shown)
     for message, category in _MESSAGES:
         warnings.filterwarnings("ignore", message, category, append=True)
     for kind in (DeprecationWarning, FutureWarning):

@@ -48,7 +48,7 @@ def literal(text: str) -> object:
         ValueError: the expression contains anything else, or its value is huge.
     """
     if len(text) > _LONGEST:
-        raise ValueError(f"{len(text)} characters, more than {_LONGEST}")
+        raise ValueError(f"it has {len(text)} characters, more than {_LONGEST}")
     try:
         return _value(_parsed(text).body)[0]
     except (TypeError, RecursionError, MemoryError, OverflowError) as error:
@@ -81,11 +81,11 @@ def _value(node: ast.AST) -> Tuple[Any, int]:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
         value, size = _value(node.operand)
         if not isinstance(value, (int, float)):
-            raise ValueError("a sign before something that is not a number")
+            raise ValueError(f"it has a + or - before a {type(value).__name__}, not a number")
         return (-value if isinstance(node.op, ast.USub) else value), size
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
         return _combined(node.op, _value(node.left), _value(node.right))
-    raise ValueError(f"{type(node).__name__} is not a literal")
+    raise ValueError(f"it has a {type(node).__name__}, which is not a literal")
 
 
 def _values(nodes: Sequence[ast.AST]) -> Tuple[List[Any], int]:
@@ -101,7 +101,7 @@ def _combined(
     (first, size), (second, more) = left, right
     are_numbers = not any(isinstance(side, (str, list, tuple)) for side in (first, second))
     if are_numbers and max(abs(first), abs(second)) > 2.0**53:
-        raise ValueError("a calculation with a number beyond 2**53")
+        raise ValueError("it calculates with a number beyond 2**53")
     if isinstance(operator, ast.Mult):
         if not are_numbers:
             size = size * max(second, 0) if isinstance(second, int) else more * max(first, 0)
@@ -114,7 +114,7 @@ def _combined(
 
 def _allowed(size: int) -> int:
     if size > _LARGEST:
-        raise ValueError(f"{size} elements, more than {_LARGEST}")
+        raise ValueError(f"its value has {size} elements, more than {_LARGEST}")
     return size
 
 

@@ -114,9 +114,9 @@ def _explained(load: Any, model: Any, state_dict: Any, *args: Any, **kwargs: Any
 
 
 def _resumed(load: Any, trainer: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
-    """Calls ``load``, fairseq's ``Trainer.load_checkpoint(filename, reset_optimizer=False, ...)``.
-    Raises ValueError, with an explanation, if the checkpoint's parameters do not fit the model, or
-    if its optimizer's state, which is not to be reset, does not fit them."""
+    """Calls ``load``, fairseq's ``Trainer.load_checkpoint(filename, reset_optimizer=False, ...)``,
+    and returns its result. Raises ValueError, with an explanation, if the checkpoint's parameters
+    do not fit the model or, unless ``reset_optimizer``, its optimizer's state does not."""
     anew = kwargs.get("reset_optimizer", args[0] if args else False)
     try:
         extra = load(trainer, filename, *args, **kwargs)
@@ -135,7 +135,7 @@ def _resumed(load: Any, trainer: Any, filename: Any, *args: Any, **kwargs: Any) 
 
 def _require_same_options(trainer: Any, filename: Any) -> None:
     """Raises ValueError if the model has changed the checkpoint's parameters to fit its own options
-    (``decoder.refitted``): the optimizer's state would not fit them."""
+    (``decoder.refitted`` says how): the optimizer's state would not fit the changed parameters."""
     changed = getattr(getattr(trainer.get_model(), "decoder", None), "refitted", "")
     if changed:
         raise ValueError(

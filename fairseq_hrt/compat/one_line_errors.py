@@ -18,8 +18,8 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Refusal(ValueError):
-    """Passes the one-line message of an error from a process that fairseq has started to its
-    parent."""
+    """Carries the one-line message of an error from a process that fairseq has started to the
+    process that started it."""
 
 
 def explained(error: Optional[BaseException]) -> Optional[str]:

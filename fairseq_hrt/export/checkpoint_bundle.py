@@ -42,12 +42,16 @@ def pack(
     after the finished bundle has been loaded and tried on the validation set, if there is one.
 
     Args:
-        folder, checkpoints, data: see :func:`make_bundle`.
+        folder: the bundle's folder; it must not exist yet.
+        checkpoints: the path of one checkpoint, or the paths of an ensemble's.
+        data: the folder of fairseq-preprocess with the dictionaries.
         runtime: the type of the native engine's weights, ``int8`` or ``float32``; None: no model
             for the native engine is made.
-        lines, shortlist: see :func:`.runtime_bundle.add_runtime`.
-        complete: called with the bundle before the engines are compared, to add entries such as
-            example sentences.
+        lines: raw source lines to compare the native engine with PyTorch; None: sentences of
+            ``data``.
+        shortlist: a lexical table, see :func:`.runtime_bundle.add_runtime`; None: no shortlist.
+        complete: called with the bundle before the native engine is compared with PyTorch, to add
+            entries such as example sentences.
         described: further arguments of :func:`make_bundle`.
 
     Raises:
@@ -101,7 +105,10 @@ def make_bundle(
         options: decoding options of the bundle, {name: text}.
         card: further rows of the table in the bundle's README.md, {name: value}.
         states: the contents of the checkpoints, if they have been read already; None: read here.
-        check, complete: see :func:`..native.bundles.bundle.create_bundle`.
+        check: called with the path of the finished folder before it gets its final name; an
+            exception that it raises discards the bundle.
+        complete: called with the bundle while it is still in a temporary folder, to add files and
+            entries.
 
     Raises:
         ValueError: the folder exists, a file is missing, or the text preparation is unknown or not
@@ -152,8 +159,8 @@ def languages_of(
         config: the checkpoint's ``cfg.task``.
         data: the data folder, whose file names decide if ``config`` names no languages.
         checkpoint: the checkpoint's path, for messages.
-        given: source and target language from the user, used where neither of these names one; a
-            language that contradicts them is refused. None: not given.
+        given: source and target language from the user, used where neither ``config`` nor ``data``
+            names one; a language other than the one named there is refused. None: not given.
 
     Raises:
         ValueError: nothing names a language, a given one differs, or one is unfit for a file name.
@@ -167,9 +174,9 @@ def languages_of(
         language = own or asked
         if language is None:
             raise ValueError(
-                f"neither {checkpoint} nor the files in {data} tell the {side} language:"
-                " fairseq-hrt import takes --source-language and --target-language; for fairseq-hrt"
-                " bundle, give a data folder that fairseq-preprocess has written"
+                f"neither {checkpoint} nor the file names in {data} tell the {side} language: with"
+                " fairseq-hrt import, give --source-language and --target-language; with"
+                " fairseq-hrt bundle, give a data folder that fairseq-preprocess has written"
             )
         if asked not in (None, language):
             raise ValueError(
@@ -181,8 +188,9 @@ def languages_of(
 
 
 def training_card(state: Dict[str, Any]) -> Dict[str, Any]:
-    """Facts about the training for a bundle's card: architecture, criterion, updates, learning
-    rate, batch size, …"""
+    """Facts about the training for the table in a bundle's README.md, {name: value}: architecture,
+    criterion, number of updates, seed, and options of optimiser, batch size and precision; None for
+    a value that the checkpoint ``state`` lacks."""
     config = state["cfg"]
     card: Dict[str, Any] = {
         "architecture": architecture_name(config["model"]),

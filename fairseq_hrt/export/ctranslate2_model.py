@@ -243,8 +243,8 @@ def _converter(model: FairseqModule, source: Dictionary, target: Dictionary) -> 
 
 
 def _symbols(dictionary: Dictionary) -> List[str]:
-    """The words of a dictionary in the order of their ids, with CTranslate2's name for the
-    padding."""
+    """The words of a dictionary in the order of their ids; the padding symbol has CTranslate2's
+    name for it, PADDING."""
     return [
         PADDING if number == dictionary.pad() else symbol
         for number, symbol in enumerate(dictionary.symbols)
@@ -267,7 +267,10 @@ def largest_difference(
     def sentence(dictionary: Dictionary, length: int) -> Tensor:
         first = dictionary.nspecial
         if len(dictionary) == first:
-            raise ValueError("the dictionary has no words")
+            raise ValueError(
+                "the dictionary has no words beside its special symbols: give the dictionaries of"
+                " the training"
+            )
         return torch.randint(first, len(dictionary), (length,), generator=draw)
 
     largest = 0.0

@@ -209,7 +209,13 @@ class _Converter:
 
     def _unpack(self, side: str, layers: int, width: int, inner: int) -> None:
         """Replaces LightSeq's layers, each of which is a single vector, by fairseq's parameters, in
-        :attr:`tensors`. The arguments are as in :func:`.lightseq_layers.lightseq_layer`."""
+        :attr:`tensors`.
+
+        Args:
+            side: ``encoder`` or ``decoder``.
+            layers: the number of layers of this side.
+            width, inner: widths of the layers and of their feed-forward networks.
+        """
         held = self.tensors.held
         for number in range(layers):
             parts = lightseq_layer(side, number, layers, width, inner)
@@ -217,7 +223,10 @@ class _Converter:
             flat = self.tensors.take(f"{side}.layers.{number}.para", sum(sizes))
             for (name, shape), part in zip(parts, np.split(flat, np.cumsum(sizes)[:-1])):
                 if name in held:
-                    raise ValueError(f"{self.path} has two parameters named {shown(name)}")
+                    raise ValueError(
+                        f"{self.path} has {shown(name)} twice, by itself and within LightSeq's"
+                        " layer: keep only one of the two"
+                    )
                 held[name] = part.reshape(shape)
 
     def _embeddings(self) -> None:
@@ -279,7 +288,7 @@ class _Converter:
         segments = self.tensors.take(name, rows, width)
         if not positions:
             raise ValueError(
-                f"{self.path} has segment_embedding and no_token_positional_embeddings: True:"
+                f"{self.path} has segment_embedding and no_token_positional_embeddings, both True:"
                 " models with both options cannot be imported"
             )
         table = self.parameters.get("decoder.embed_positions.weight")
@@ -419,13 +428,19 @@ def _renamed(held: Mapping[str, Any], path: Path) -> Dict[str, np.ndarray]:
     found: Dict[str, np.ndarray] = {}
     for name, value in held.items():
         if not isinstance(name, str) or not isinstance(value, torch.Tensor):
-            raise ValueError(f"{path}: the parameter {shown(name)} is not a tensor")
+            raise ValueError(
+                f"{path}: the parameter {shown(name)} is not a tensor: save the model's"
+                " state_dict() as the checkpoint's entry model"
+            )
         if name.endswith((".version", "._float_tensor")):
             # Buffers of fairseq without meaning here.
             continue
         own = name.replace("decoder.link_predictor.", "decoder.", 1)
         if own in found:
-            raise ValueError(f"{path} has two parameters named {shown(own)}")
+            raise ValueError(
+                f"{path} has {shown(own)} twice, with and without link_predictor in its name: keep"
+                " only one of the two"
+            )
         found[own] = value.detach().to(torch.float32).numpy()
     return found
 

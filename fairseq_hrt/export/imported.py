@@ -31,11 +31,13 @@ def checkpoint_of(
     """Makes the contents of a checkpoint, as ``fairseq-train`` writes it, for an imported model.
 
     Args:
-        architecture, options, parameters: those of the model, see
-            :class:`..native.conversion.converted.ConvertedModel`.
+        architecture: the model's ``--arch`` in fairseq.
+        options: the model's options of ``fairseq-train``, and perhaps options of ``task``, {name
+            without leading dashes: value}.
+        parameters: {fairseq's name: float32 array}.
         languages: the source and the target language.
         data: the folder of the model's dictionaries.
-        task: the name of the task, whose options ``options`` may contain, too.
+        task: the name of fairseq's task that decodes the model.
 
     Raises:
         ValueError: names or shapes of the parameters differ from the architecture's.

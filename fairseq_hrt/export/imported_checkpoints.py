@@ -24,13 +24,17 @@ def import_checkpoints(
     complete: Callable[[Bundle], None],
     **described: Any,
 ) -> Bundle:
-    """Makes a bundle of fairseq's, DA-Transformer's or FA-DAT's checkpoints; see
-    :func:`.checkpoint_bundle.pack` for the arguments that are not listed here.
+    """Makes a bundle of fairseq's, DA-Transformer's or FA-DAT's checkpoints.
 
     Args:
+        folder: the bundle's folder; it must not exist yet.
+        checkpoints: the path of one checkpoint, or the paths of an ensemble's.
+        data: the folder with the dictionaries.
         task: the task to decode fairseq's own models with; the others are decoded by
             ``translation_dag``.
         languages: source and target, needed only if neither the checkpoint nor ``data`` names them.
+        complete: called with the new bundle, to add entries such as example sentences.
+        described: further arguments of :func:`.checkpoint_bundle.pack`, such as the codes.
 
     Raises:
         ValueError: a file is damaged, or its model cannot be converted; the message names the file.

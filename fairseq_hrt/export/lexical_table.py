@@ -187,8 +187,8 @@ def best_targets(
 
     Args:
         table: the trained table.
-        best: the most targets for a source word.
-        least: the least probability of a target.
+        best: the largest number of targets for a source word.
+        least: the least probability of a target; less probable ones are left out.
     """
     # Filtered before they are sorted, as few pairs are probable enough.
     probable = np.flatnonzero((table.sources >= 0) & (table.probabilities >= least))
@@ -219,7 +219,8 @@ def write_lex(
     Args:
         table: the trained table.
         sources, targets: the words of both languages; a word's index is its id in the table.
-        best, least: see :func:`best_targets`.
+        best: the largest number of targets for a source word.
+        least: the least probability of a target.
     """
     count = 0
     with writing(path) as file:

@@ -134,7 +134,7 @@ def find_recipe(
         languages: source and target.
         tokenizer, subwords: names from the user; None: to be found out.
         codes: the file with the codes or the model of the subwords.
-        target_codes: that of the target language; None: the same as ``codes``.
+        target_codes: such a file for the target language; None: the same as ``codes``.
         sources: raw source lines of the validation set, one for each sentence; None: unknown.
 
     Returns:
@@ -209,7 +209,10 @@ def _doubts(chosen: Fit, best: Fit, samples: Tuple[Sentences, Sentences]) -> Ite
     if surpassed or (separated and best.evidence[0] > 0):
         yield str(best)
     elif chosen.share < GOOD:
-        yield "the others were prepared otherwise, or by subwords with a vocabulary threshold"
+        yield (
+            "the other sentences were prepared otherwise, or by subwords with a vocabulary"
+            " threshold"
+        )
     if tokenization.name != "moses":
         apart = sum(_APART.search(words) is not None for words in samples[0].words)
         if apart > TOKENISED * len(samples[0].words):
@@ -232,7 +235,7 @@ def _doubts(chosen: Fit, best: Fit, samples: Tuple[Sentences, Sentences]) -> Ite
         if _PUNCTUATION.search(text) is None:
             yield "the sources have no punctuation: leave it out of raw lines, too"
         if text.upper() == text != text.lower():
-            yield "the sources are in upper case: give raw lines so, too"
+            yield "the sources are in upper case: give raw lines in upper case, too"
 
 
 def _sample(
@@ -260,8 +263,9 @@ def _sample(
         ids = rows[number].tolist()[:-1]
         if ids and max(ids) >= len(words):
             raise ValueError(
-                f"{data}: its sentences have the word number {max(ids)}, but its dictionary has"
-                f" {len(words)} words: they were made with another dictionary; put that one there"
+                f"{data}: its sentences have the word id {max(ids)}, but its dictionary has only"
+                f" {len(words)} words: put the dictionary with which the sentences were binarised"
+                " there"
             )
         if words.unk in ids:
             continue

@@ -85,8 +85,9 @@ def add_runtime(
             ``lines``.
         lines: raw source lines to translate for the comparison.
         shortlist: a lexical table (Marian's lex or CTranslate2's vmap) that becomes the bundle's
-            shortlist.
-        make_model: converts an imported model directly; None: the checkpoint is converted.
+            shortlist; None: no shortlist.
+        make_model: called with ``weights="int8"`` or ``"float32"``, returns (header, tensors) of
+            the native engine's model for an imported model; None: the checkpoint is converted.
 
     Raises:
         UnsupportedOption: the native engine does not support the bundle's options or task.
@@ -155,8 +156,9 @@ def add_runtime(
 
 
 def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
-    """The decoding options of the family that the training's task set to other values than the
-    native engine's defaults, {name: text}; empty if the bundle is decoded by another task."""
+    """The decoding options that were set in training and differ from the native engine's defaults,
+    {name: text}: those of the bundle's task and ``forced_start``. Empty if the bundle is decoded by
+    another task than that of the training."""
     name = decoder.bundle.task
     if task_name(decoder.trained_task) != name:
         return {}
@@ -197,8 +199,9 @@ def data_sentences(data: Path, bundle: Bundle, longest: int) -> List[List[int]]:
 def agreement(
     found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]
 ) -> Agreement:
-    """Compares the best hypothesis of each sentence in ``found`` (native engine) and ``expected``
-    (PyTorch)."""
+    """Compares the tokens of the best hypothesis of each sentence in ``found`` (native engine) and
+    ``expected`` (PyTorch), and where they are identical, the log-probabilities. Both lists hold
+    each sentence's hypotheses, best first."""
     identical, difference = 0, 0.0
     for results, hypotheses in zip(found, expected):
         mine, theirs = results[0], hypotheses[0]

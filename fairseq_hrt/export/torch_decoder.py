@@ -61,7 +61,7 @@ class TorchDecoder:
 
     Args:
         bundle: the bundle to decode.
-        device: see :func:`..native.bundles.pretrained.from_pretrained`.
+        device: ``cpu``, ``cuda`` or ``cuda:N``; None: a GPU if there is one, else the CPU.
     """
 
     def __init__(self, bundle: Bundle, *, device: Optional[str] = None) -> None:
@@ -74,8 +74,8 @@ class TorchDecoder:
         self.models: List[Any] = []
 
     def identity(self) -> Dict[str, Any]:
-        """What translations depend on besides bundle and options: engine and type of device; see
-        :meth:`..native.bundles.decoder.Decoder.identity`."""
+        """What translations depend on besides bundle and options: ``{"engine": "torch", "device":
+        "cpu" or "cuda"}``; see :meth:`..native.bundles.decoder.Decoder.identity`."""
         return {"engine": "torch", "device": self.device.type}
 
     def describe(self) -> str:
@@ -85,8 +85,14 @@ class TorchDecoder:
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> Prepared:
-        """Checks options and builds a generator for them, or returns that of an earlier call; for
-        the arguments see :meth:`..native.bundles.decoder.Decoder.prepare`."""
+        """Checks decoding options and builds a generator for them, or returns the generator of an
+        earlier call with the same ones; see :meth:`..native.bundles.decoder.Decoder.prepare`.
+
+        Args:
+            options: {name: text}.
+            wanted: the batch size and the results, such as alignments, of the calls to come.
+            given: names of the options that are refused if they have no effect.
+        """
         chosen = {**options, **({"score_reference": "true"} if wanted.given else {})}
         if wanted.given:
             # Set by multilingual bundles; given translations have their own language token.
@@ -115,8 +121,9 @@ class TorchDecoder:
     def decode(
         self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
-        """Translates sources, lists of ids that end in ``</s>``; the hypotheses of each, best
-        first. See :meth:`..native.bundles.decoder.Decoder.decode`."""
+        """Translates sources (``rows``), lists of ids that end in ``</s>``, in batches of at most
+        ``wanted.batch_size``; returns the hypotheses of each, best first. ``watch``: callbacks for
+        progress and for ending the call early."""
         found: List[List[Hypothesis]] = [[] for _ in rows]
         done = 0
         with self._lock:
@@ -133,7 +140,8 @@ class TorchDecoder:
     def score(
         self, prepared: Prepared, sources: List[List[int]], targets: List[List[int]], wanted: Wanted
     ) -> List[Hypothesis]:
-        """Scores a given translation of each source; see
+        """Scores ``targets[i]`` as the translation of ``sources[i]``, both lists of ids that end in
+        ``</s>``; returns a hypothesis with log-probabilities for each. See
         :meth:`..native.bundles.decoder.Decoder.score`."""
         found: List[Any] = [None] * len(sources)
         with self._lock:
@@ -148,8 +156,8 @@ class TorchDecoder:
     def graphs(
         self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
-        """Describes the graph of each source as plain data; see
-        :meth:`..native.bundles.decoder.Decoder.graphs`."""
+        """Describes the graph of words that the model writes for each source, a list of ids that
+        ends in ``</s>``, as plain data; see :meth:`..native.bundles.decoder.Decoder.graphs`."""
         found: List[Dict[str, Any]] = []
         with self._lock:
             for start in range(0, len(rows), wanted.batch_size):
@@ -163,8 +171,8 @@ class TorchDecoder:
     # ------------------------------------------------------------------ batches
 
     def _found(self, prepared: Prepared, sample: Dict[str, Any]) -> List[List[Hypothesis]]:
-        """Decodes a batch, and returns the hypotheses of each sentence in the order of the
-        batch."""
+        """Decodes the batch ``sample``, and returns the hypotheses of each of its sentences, best
+        first, in the batch's order."""
         return find(prepared.task, prepared.generator, self.models, sample, prepared.nbest)
 
     def _sample(self, task: Any, rows: List[List[int]]) -> Dict[str, Any]:
@@ -196,9 +204,9 @@ class TorchDecoder:
     def _build(
         self, chosen: Dict[str, str], folder: Path, wanted: Wanted, given: FrozenSet[str]
     ) -> Prepared:
-        """Builds the task and the generator for the decoding options ``chosen``; the first call
-        also loads the models. ``folder``: a path of the bundle without a colon, see
-        :func:`splittable`; ``wanted``, ``given``: as in :meth:`prepare`."""
+        """Builds the task and the generator for the decoding options ``chosen``, {name: text}; the
+        first call also loads the models. ``folder``: a path of the bundle without a colon, see
+        :func:`splittable`; ``wanted`` (results) and ``given`` (names): as in :meth:`prepare`."""
         config = self._configuration(chosen, folder)
         if config.generation.prefix_size:
             raise ValueError(
@@ -301,8 +309,9 @@ def splittable(folder: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="fairseq_hrt_") as temporary:
         if os.pathsep in temporary:
             raise ValueError(
-                f"{folder} contains {os.pathsep!r}, which fairseq reads as a path separator, and so"
-                f" does TMPDIR ({temporary}): set TMPDIR to a folder without it"
+                f"both {folder} and the folder for temporary files ({temporary}) contain"
+                f" {os.pathsep!r}, which fairseq reads as a path separator: set TMPDIR to a folder"
+                f" without {os.pathsep!r}"
             )
         link = Path(temporary) / "bundle"
         link.symlink_to(folder.resolve(), target_is_directory=True)

@@ -461,7 +461,7 @@ CHECKPOINTS = {
     "a name with a line feed": (name_with_line_feed, "encoder_xformers_att_config\\nx"),
     "a file behind a name with a line feed": (file_name_with_line_feed, "encoder_embed_path\\nx"),
     "the environment in the history": (environment_in_history,
-                                       "which is a part of a configuration but stands outside it"),
+                                       "which is a part of a configuration but is stored outside it"),
     "a record": (lambda h: h.checkpoint(lambda state: Record()),
                  "holds the NumPy type [('cfg', 'i4'), ('args', 'i4')], which is not one"),
     "old arguments": (old_arguments(adaptive_softmax_cutoff="CODE"), CALL),

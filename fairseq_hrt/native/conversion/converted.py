@@ -40,8 +40,8 @@ class ConvertedModel:
         options: options of ``fairseq-train`` that describe it, by their names without leading
             dashes; True for a switch.
         parameters: {fairseq's name: float32 array}.
-        steps: {name: value that the integer 1 represents}, for parameters that were stored as 8-bit
-            integers.
+        steps: {name of a parameter: its quantisation step, the value that the integer 1
+            represents}, for parameters that were stored as 8-bit integers.
     """
 
     architecture: str
@@ -58,8 +58,8 @@ class Converted:
         models: the model, or the models of an ensemble.
         languages: names of the source and target language.
         source, target: the vocabularies of the two languages.
-        tokenizer, subwords, codes, target_codes, source_prefix, target_prefix: see
-            :class:`~..text.pipeline.TextRecipe`.
+        tokenizer, subwords, codes, target_codes, source_prefix, target_prefix: how text is prepared
+            for the model; see :class:`~..text.pipeline.TextRecipe`.
         decoding: decoding options of the bundle, {name: text}.
         card: further rows of the table in the bundle's README.md, {name: value}.
         shortlist: the candidate target words of each source word, to which the native engine
@@ -92,10 +92,10 @@ class Wishes:
             None: as the model's files name them.
         tokenizer, subwords, codes: text preparation, if the model's files do not specify it; see
             :class:`~..text.pipeline.TextRecipe`.
-        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: no such model,
-            but ``int8`` if ``checkpoint`` is False.
-        lines: raw source lines to compare the translations of both engines; None: the importer
-            chooses sentences.
+        runtime: type of the weights of the native engine's model, ``int8`` or ``float32``; None: no
+            such model, but ``int8`` if ``checkpoint`` is False.
+        lines: raw source lines that the native engine and PyTorch both translate, to compare the
+            results; None: the importer makes such lines.
         checkpoint: True: also write a checkpoint of fairseq, which needs PyTorch; False: write only
             the native engine's model.
         examples: raw source sentences to try the bundle with.
@@ -125,12 +125,14 @@ def write_bundle(
     Args:
         converted: the converted model.
         folder: the bundle's folder, which must not exist.
-        runtime: weights of the native engine's model, ``int8`` or ``float32``; None: no such model.
-        lines, checkpoint: see :class:`Wishes`.
+        runtime: type of the weights of the native engine's model, ``int8`` or ``float32``; None: no
+            such model.
+        lines: raw source lines to compare the native engine with PyTorch; None: they are made here.
+        checkpoint: True: also write a checkpoint of fairseq, which needs PyTorch.
 
     Raises:
         ValueError: the folder exists, the languages' names or the decoding options do not fit a
-            bundle, or an ensemble has no checkpoints.
+            bundle, or ``checkpoint`` is False for an ensemble, which only PyTorch decodes.
         OSError: a file cannot be written.
     """
     for language in converted.languages:

@@ -17,7 +17,7 @@ _MODEL = re.compile(r"model\d*\.pt|checkpoint.*\.pt")
 
 
 def is_fairseq(folder: Path) -> bool:
-    """Whether a folder holds both checkpoints and dictionaries."""
+    """Whether a folder holds both checkpoints and dictionaries of fairseq."""
     return bool(_checkpoints(folder)) and any(folder.glob("dict.*.txt"))
 
 

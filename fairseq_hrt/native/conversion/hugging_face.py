@@ -99,8 +99,8 @@ def read_weights(folder: Path) -> Tensors:
         )
         if not names or len(names) > 1000:
             raise ValueError(
-                f"{path} has weight_map: {shown(table)}; it must be an object that gives the name"
-                " of each tensor's file, of at most 1000 files"
+                f"{path} has weight_map: {shown(table)}; it must be an object {{tensor: name of its"
+                " file} with at most 1000 different files"
             )
         files = [beside(folder, name, path) for name in sorted(names)]
     held: Dict[str, np.ndarray] = {}
@@ -112,7 +112,7 @@ def read_weights(folder: Path) -> Tensors:
             if name in held:
                 raise ValueError(
                     f"{file} has {shown(name)}, which another file has, too: keep this tensor in"
-                    " one of them"
+                    " only one of the two files"
                 )
             if not np.isfinite(value).all():
                 raise ValueError(
@@ -124,7 +124,7 @@ def read_weights(folder: Path) -> Tensors:
             if left < 0:
                 raise ValueError(
                     f"{path}: its tensors have more than {MOST_SHARED} times the numbers that are"
-                    " stored, since too many of them share memory: save the model again as"
+                    " stored, since too many tensors share memory: save the model again as"
                     " model.safetensors (save_pretrained)"
                 )
     return Tensors(held, path)
@@ -203,7 +203,7 @@ def _pickled(path: Path) -> Iterator[_Stored]:
         if size > value.untyped_storage().nbytes():
             raise ValueError(
                 f"{path}: {shown(name)} has the shape {shown(tuple(value.shape))}, but the file"
-                " holds fewer numbers: save it again after tensor.contiguous()"
+                " holds fewer numbers: apply .contiguous() to this tensor and save the model again"
             )
         yield name, np.asarray(value.detach().float().numpy()), size
 
@@ -274,7 +274,7 @@ def decoding_options(
             raise ValueError(
                 f"{generation.subject} has {name}: {shown(value)}, but"
                 f" {'none' if wanted[0] is None else wanted[0]} is expected: remove it from that"
-                " file, or, if this is the number of a language token, give that language by"
+                " file, or, if this is the id of a language token, give that language by"
                 " --target-language"
             )
     forbidden = generation.values.get("bad_words_ids", [])
@@ -319,7 +319,8 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
     Args:
         folder: the model's folder.
         following: the first row after those of the SentencePiece pieces. If no file gives the rows
-            of language tokens, these get the rows from there on, in the order of their list.
+            of language tokens, these get the rows from ``following`` on, in the order in which the
+            tokeniser's files list the tokens.
 
     Raises:
         ValueError: the row of a token is not an integer from 0.
@@ -379,7 +380,7 @@ def chosen_token(
         subject: the model's file or folder, for the message.
 
     Returns:
-        (token, ``language``).
+        (the token, ``language`` as given).
 
     Raises:
         ValueError: ``language`` is None, or the model has no token for it.

@@ -142,9 +142,9 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
     for token, row in tokens.items():
         if row >= size or rows[row] not in (None, token):
             raise ValueError(
-                f"{folder}: the language token {shown(token)} has the number {row}, which belongs"
-                f" to another word, or to none of the model's {size}: put files of the same model"
-                " there"
+                f"{folder}: the language token {shown(token)} has the id {row}, which"
+                f" {'another word has' if row < size else f'is not below the vocab_size {size}'}:"
+                " put only files of one model into this folder"
             )
         rows[row] = token
     if not tokens:
@@ -202,7 +202,7 @@ def _by_pieces(found: List[str], size: int, path: Path) -> Tuple[List[Optional[s
     rows: List[Optional[str]] = ["<s>", "<pad>", "</s>", "<unk>", *found[3:]]
     if len(rows) > size:
         raise ValueError(
-            f"{path} has {len(found)} pieces, but the model has {size} words: it belongs to another"
-            " model"
+            f"{path} has {len(found)} pieces, but the model has {size} words: the file belongs to"
+            " another model; put this model's SentencePiece model there"
         )
     return [*rows, *([None] * (size - len(rows)))], len(rows)

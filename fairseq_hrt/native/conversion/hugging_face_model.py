@@ -21,8 +21,8 @@ _EOS = 2
 
 
 def frequencies(width: int) -> np.ndarray:
-    """The frequencies 10000^(-2 i / width) of sinusoidal positions as in Hugging Face's Marian,
-    ``[width / 2]``. Marian itself and fairseq use other frequencies, see
+    """The frequencies 10000^(-2 i / width) of sinusoidal position vectors of ``width`` numbers, as
+    in Hugging Face's Marian, ``[width / 2]``. Marian itself and fairseq use other frequencies, see
     :func:`..runtime.sinusoids.fairseq_frequencies`."""
     return 1 / np.power(10000.0, 2 * np.arange(width // 2) / width)
 
@@ -113,7 +113,7 @@ class HuggingFaceModel:
         if start >= len(matrix):
             raise ValueError(
                 f"{config.subject} has decoder_start_token_id: {start}, but the embedding has only"
-                f" {len(matrix)} rows: give the number of one of them, from 0"
+                f" {len(matrix)} rows: give the index of a row, from 0"
             )
         # Marian's decoders start from zeros. Fine-tuning in transformers moves that row, which the
         # output layer shares. Here decoders start with </s>, whose row they read nowhere else: it
@@ -196,9 +196,9 @@ class HuggingFaceModel:
         # Of half precision, too.
         if not np.allclose(stored[2:], expected, atol=0.01):
             raise ValueError(
-                f"{self.tensors.subject}: {shown(name)} holds other position vectors than the"
-                " sinusoids of such models, which cannot be imported; remove this tensor from the"
-                " file if the model was trained with sinusoids"
+                f"{self.tensors.subject}: {shown(name)} holds other position vectors than the usual"
+                " sinusoids, so the model cannot be imported; remove this tensor from the file if"
+                " the model was trained with sinusoids"
             )
 
     def _embeddings(self) -> None:
@@ -250,7 +250,7 @@ class HuggingFaceModel:
 
     def _copy(self, name: str, *shape: int) -> None:
         """Copies weight and bias of the module ``name`` from the file to the converted model, where
-        they have the same names. The weight has the shape ``shape``, the bias its first size."""
+        they have the same names. The weight has the shape ``shape``, the bias ``shape[:1]``."""
         sizes: Dict[str, Tuple[int, ...]] = {"weight": shape, "bias": shape[:1]}
         for part, size in sizes.items():
             self.made[f"{name}.{part}"] = self.tensors.take(f"model.{name}.{part}", *size)

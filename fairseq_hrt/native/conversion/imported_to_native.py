@@ -26,8 +26,10 @@ def native_model(
     :func:`~..runtime.format.write_model`.
 
     Args:
-        options, parameters, steps: those of a ``transformer`` or ``marian_transformer``, see
-            :class:`.converted.ConvertedModel`.
+        options: options of ``fairseq-train`` that describe a ``transformer`` or
+            ``marian_transformer``, see :class:`.converted.ConvertedModel`.
+        parameters: {fairseq's name: float32 array}.
+        steps: {name: quantisation step}, for parameters that were stored as 8-bit integers.
         weights: the type in which matrices are stored, ``int8`` or ``float32``.
 
     Raises:

@@ -230,7 +230,8 @@ class _Named:
         return found[0] if found else None
 
     def candidates(self, source: Vocabulary, target: Vocabulary) -> Optional[List[str]]:
-        """Reads the shortlist and returns it as lines of a ``vmap`` file, see
+        """Reads the shortlist of a model with the vocabularies ``source`` and ``target``, and
+        returns it as lines of a ``vmap`` file (a source word, a tab, target words), see
         :func:`.marian_shortlist.read_binary`; None if there is no shortlist.
 
         Raises:
@@ -287,8 +288,8 @@ def _description(path: Path, text: str) -> Dict[str, Any]:
         place = next((one for one in beside_it if one.is_file()), path)
         if place == path:
             raise ValueError(
-                f"{path} does not hold the model's description (special:model.yml): put that beside"
-                f" it as {path.name}.yml"
+                f"{path} does not hold the model's description (special:model.yml): put this"
+                f" description beside it as {path.name}.yml"
             )
         text = read_text(place)
     values = parse_yaml(text, place)
@@ -314,7 +315,7 @@ def _languages(folder: Path, given: Tuple[Optional[str], Optional[str]]) -> Tupl
     source, target = (own or other for own, other in zip(given, told))
     if source is None or target is None:
         raise ValueError(
-            f"{folder}: its files do not tell the languages: give --source-language and"
+            f"{folder}: its files do not name the languages: give --source-language and"
             " --target-language, e.g. en and de"
         )
     return source, target

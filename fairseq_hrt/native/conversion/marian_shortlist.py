@@ -50,16 +50,18 @@ def read_binary(path: Path, source: Vocabulary, target: Vocabulary) -> List[str]
         )
     mark, _, frequent, _, offsets, candidates = np.frombuffer(content, "<u8", 6).tolist()
     if mark != MARK:
-        raise ValueError(f"{path} is not a binary shortlist of Marian")
+        raise ValueError(
+            f"{path} is not a binary shortlist of Marian: put the model's own there (lex.s2t.bin)"
+        )
     if _HEAD + 8 * offsets + 4 * candidates != len(content):
         raise ValueError(
-            f"{path} is damaged: it announces {offsets} offsets and {candidates} candidates, which"
-            f" do not take its {len(content)} bytes; download or copy it again"
+            f"{path} is damaged: it announces {offsets} offsets and {candidates} candidates, but"
+            f" its {len(content)} bytes hold other numbers of them; download or copy it again"
         )
     if offsets != source.size + 1:
         raise ValueError(
-            f"{path} has {offsets - 1} source words, but the model has {source.size}: it belongs to"
-            " another model"
+            f"{path} has {offsets - 1} source words, but the model has {source.size}: the file"
+            " belongs to another model; put this model's shortlist there"
         )
     ends = np.frombuffer(content, "<u8", offsets, _HEAD)
     flat = np.frombuffer(content, "<u4", candidates, _HEAD + 8 * offsets)
@@ -70,8 +72,9 @@ def read_binary(path: Path, source: Vocabulary, target: Vocabulary) -> List[str]
         )
     if candidates and int(flat.max()) >= target.size:
         raise ValueError(
-            f"{path} has the target word number {int(flat.max())}, but the model has only"
-            f" {target.size} target words: it belongs to another model"
+            f"{path} has the target word id {int(flat.max())}, but the model has only"
+            f" {target.size} target words: the file belongs to another model; put this model's"
+            " shortlist there"
         )
     places = ends.tolist()
     found = {row: flat[places[row] : places[row + 1]].tolist() for row in range(source.size)}
@@ -101,7 +104,10 @@ def read_table(
         if one in rows and word in candidates and probability > least:
             scored.setdefault(rows[one], {})[candidates[word]] = probability
     if not scored:
-        raise ValueError(f"{path} has none of the model's words: it belongs to another model")
+        raise ValueError(
+            f"{path} has none of the model's words: the file belongs to another model; put this"
+            " model's shortlist there"
+        )
     found = {
         row: sorted(given, key=lambda word: (-given[word], word))[:best]
         for row, given in scored.items()
@@ -130,11 +136,13 @@ def _pairs(path: Path) -> Iterator[Tuple[str, str, float]]:
                     raise ValueError
                 yield source, target, float(probability)
     except (EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read as a shortlist of Marian: {error}") from None
+        raise ValueError(
+            f"{path} cannot be read as a shortlist of Marian: {error}; download or copy it again"
+        ) from None
     except ValueError:
         raise ValueError(
-            f"{path}: line {number} is not TARGET SOURCE PROBABILITY: it is not a shortlist of"
-            " Marian"
+            f"{path}: line {number} is not TARGET SOURCE PROBABILITY: the file is not a shortlist"
+            " of Marian; put the model's shortlist there"
         ) from None
 
 

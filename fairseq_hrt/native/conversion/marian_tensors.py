@@ -45,8 +45,8 @@ class Stored(NamedTuple):
 
     Attributes:
         arrays: {Marian's name: float32 array}.
-        steps: {name: value that the integer 1 represents}, for arrays that were stored as 8-bit
-            integers.
+        steps: {name: quantisation step, the value that the integer 1 represents}, for arrays that
+            were stored as 8-bit integers.
         config: the text of ``special:model.yml``, "" if there is none.
     """
 
@@ -142,8 +142,8 @@ def _values(
     name: str, shape: Tuple[int, ...], kind: int, data: memoryview, path: Path
 ) -> Tuple[np.ndarray, Optional[float]]:
     """Decodes ``data``, the bytes of the tensor ``name``, whose type ``kind`` must be a key of
-    FLOATS or INTEGERS. Returns (float32 array; the value that the integer 1 represents, or None
-    unless they are 8-bit integers)."""
+    FLOATS or INTEGERS. Returns (float32 array, step): the step is the value that the integer 1
+    represents if ``data`` are 8-bit integers, else None."""
     held = FLOATS.get(kind) or INTEGERS.get(kind)
     if held is None:
         raise ValueError(

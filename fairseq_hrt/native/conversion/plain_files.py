@@ -28,7 +28,10 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
         OSError: the file cannot be read.
     """
     if not path.is_file():
-        raise ValueError(f"{path} is {'not a plain file' if path.exists() else 'missing'}")
+        raise ValueError(
+            f"{path} is {'not a plain file' if path.exists() else 'missing'}: put the model's file"
+            " there"
+        )
     with open(path, "rb") as file:
         # Not read(largest + 1), which would allocate that much for a small file.
         content = file.read(min(largest, os.fstat(file.fileno()).st_size) + 1)
@@ -47,7 +50,7 @@ def read_text(path: Path) -> str:
 
 def decoded(content: bytes, path: Path) -> str:
     """Decodes UTF-8, with or without a byte order mark. Raises ValueError, which names ``path``, if
-    ``content`` is something else."""
+    ``content`` is not UTF-8."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -80,14 +83,14 @@ class _Composer:
         import yaml  # type: ignore[import-untyped]
 
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise ValueError("it has anchors or aliases")
+            raise ValueError("it has anchors or aliases (& or *): write their values out")
         if getattr(event, "tag", None) is not None:
-            raise ValueError(f"it has the tag {shown(event.tag)}")
+            raise ValueError(f"it has the tag {shown(event.tag)}: remove the tag")
         if isinstance(event, yaml.ScalarEvent):
             self.add(event.value.translate(_AS_WRITTEN))
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(self.open) == DEEPEST:
-                raise ValueError("it is nested too deeply")
+                raise ValueError(f"it is nested too deeply, more than {DEEPEST} levels")
             value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
             self.add(value)
             self.open.append(value)
@@ -106,9 +109,9 @@ class _Composer:
         elif self.keys[-1] is not None:
             self.open[-1][self.keys[-1]], self.keys[-1] = value, None
         elif not isinstance(value, str):
-            raise ValueError("a key is not text")
+            raise ValueError("a key is a list or dictionary; it must be a string")
         elif value in self.open[-1]:
-            raise ValueError(f"{shown(value)} appears twice")
+            raise ValueError(f"the key {shown(value)} appears twice: keep one of the two")
         else:
             self.keys[-1] = value
 
@@ -174,8 +177,8 @@ def refuse_links_outside(folder: Path, source: Path) -> None:
 
 
 def beside(folder: Path, name: object, subject: object) -> Path:
-    """The path of the file ``name`` in ``folder``; ``subject`` is the file in which that name
-    stands, for messages.
+    """The path of the file ``name`` in ``folder``; ``subject`` is the file that mentions this name,
+    for error messages.
 
     Raises:
         ValueError: ``name`` is a path instead of a plain name, or the file is missing.
@@ -187,8 +190,8 @@ def beside(folder: Path, name: object, subject: object) -> Path:
         or "\0" in name
     ):
         raise ValueError(
-            f"{subject} names the file {shown(name)}: it must be a name without folders, of a file"
-            f" in {folder}"
+            f"{subject} names the file {shown(name)}: give the name, without folders, of a file in"
+            f" {folder}"
         )
     if not (folder / name).is_file():
         raise ValueError(
@@ -262,9 +265,9 @@ class Settings:
         return value
 
     def require(self, name: str, known: Tuple[Any, ...], default: Any) -> Any:
-        """The value ``name``, or ``default`` if there is none. Raises ValueError unless it is one
-        of ``known`` and of the type of one of them: models with other values cannot be
-        imported."""
+        """The value ``name``, or ``default`` if there is none. Raises ValueError unless the value
+        equals one of ``known`` and has the type of one of ``known`` (so 1 is not True): models with
+        other values cannot be imported."""
         value = self.values.get(name, default)
         if value not in known or type(value) not in {type(one) for one in known}:
             wanted = " or ".join(shown(one) for one in known)

@@ -113,7 +113,7 @@ def _prepared(converted: Converted, wishes: Wishes) -> Converted:
     if converted.codes is not None:
         if (wishes.subwords, wishes.codes) != (None, None):
             raise ValueError(
-                "--subwords and --codes: the model brings its own"
+                "--subwords and --codes: the model brings its own codes"
                 f" ({converted.codes.name}); leave these options out"
             )
         return replace(converted, tokenizer=wishes.tokenizer or converted.tokenizer)
@@ -127,8 +127,8 @@ def _prepared(converted: Converted, wishes: Wishes) -> Converted:
 
 
 def _sample(converted: Converted) -> List[str]:
-    """Makes at most 80 lines of at most 5 source words. Both engines translate these lines, for
-    comparison, if the user gives none."""
+    """Makes at most 80 lines of at most 5 source words, which the native engine and PyTorch both
+    translate, for comparison, if the user gives no lines."""
     words = [word.replace("\u2581", "") for word in converted.source.words]
     plain = [word for word in words if len(word) > 2 and word.isalpha()]
     step = max(len(plain) // 400, 1)

@@ -12,8 +12,8 @@ class Tensors:
     Args:
         held: {name: array or tensor}.
         subject: the path of the file, for messages.
-        steps: {name: value that the integer 1 represents}, for tensors that the file holds as
-            integers.
+        steps: {name: quantisation step, the value that the integer 1 represents}, for tensors that
+            the file holds as integers.
     """
 
     def __init__(

@@ -119,20 +119,20 @@ def by_number(
             number = int(number)
         if type(number) is not int or number < 0:
             raise ValueError(
-                f"{subject} gives {shown(word)} the number {shown(number)}; it must be an integer"
+                f"{subject} gives {shown(word)} the id {shown(number)}; it must be an integer"
                 " from 0"
             )
         if number >= rows:
             if truncate:
                 continue
             raise ValueError(
-                f"{subject} gives {shown(word)} the number {number}, but the model has {rows}"
-                " words: it belongs to another model"
+                f"{subject} gives {shown(word)} the id {number}, but the model has {rows} words:"
+                " the file belongs to another model; put this model's vocabulary there"
             )
         if found[number] is not None:
             raise ValueError(
-                f"{subject} gives both {shown(found[number])} and {shown(word)} the number"
-                f" {number}: give each word its own"
+                f"{subject} gives both {shown(found[number])} and {shown(word)} the id {number}:"
+                " give each word an id of its own"
             )
         found[number] = word
     return found
@@ -163,7 +163,9 @@ def load_sentencepiece(path: Path) -> Any:
             f" {' '.join(str(error).split())[:200]}; download or copy it again"
         ) from None
     if size < 1:
-        raise ValueError(f"{path} is not a SentencePiece model: it has no pieces")
+        raise ValueError(
+            f"{path} is not a SentencePiece model: it has no pieces; download or copy it again"
+        )
     return model
 
 
@@ -173,8 +175,8 @@ def pieces(model: Any) -> List[str]:
 
 
 def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
-    """Reads a vocabulary of Marian: ``.spm``, YAML or JSON (word: number), or plain text with one
-    word per line. ``rows`` is the number of rows of the model's embedding.
+    """Reads a vocabulary of Marian: ``.spm``, YAML or JSON (word: id), or plain text with one word
+    per line. ``rows`` is the number of rows of the model's embedding.
 
     Raises:
         ValueError: the file has another format, or belongs to a model of another size.
@@ -184,8 +186,8 @@ def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
         found: List[Optional[str]] = list(pieces(model))
         if len(found) != rows:
             raise ValueError(
-                f"{path} has {len(found)} pieces, but the model has {rows} words: it belongs to"
-                " another model"
+                f"{path} has {len(found)} pieces, but the model has {rows} words: the file belongs"
+                " to another model; put this model's vocabulary there"
             )
         special = {
             "</s>": model.eos_id(),
@@ -200,7 +202,7 @@ def marian_vocabulary(path: Path, rows: int) -> Vocabulary:
         table = read_json(path) if path.suffix == ".json" else parse_yaml(read_text(path), path)
         if not isinstance(table, dict):
             raise ValueError(
-                f"{path} holds {shown(table)}, not a table of words and their numbers: give the"
+                f"{path} holds {shown(table)}, not a table of words and their ids: give the"
                 " model's vocabulary"
             )
         found = by_number(table, rows, path, truncate=True)

@@ -376,16 +376,16 @@ def test_nodes_outside_of_the_configuration_are_refused(value):
     """fairseq would write down what they read."""
     for state in ({"extra_state": value}, {"x": [{"y": value}], "cfg": {"a": 1}}):
         found = unsafe_value(state)
-        assert found is not None and "stands outside it" in str(found)
+        assert found is not None and "is stored outside it" in str(found)
 
 
 def test_hooks_of_tensors_are_looked_at():
     """PyTorch reads them when it writes the tensor."""
     tensor = torch.zeros(1)
     tensor._backward_hooks = OrderedDict(x=OmegaConf.create({"a": "${oc.env:HOME}"}))
-    assert "stands outside it" in str(unsafe_value({"extra_state": [tensor]}))
+    assert "is stored outside it" in str(unsafe_value({"extra_state": [tensor]}))
     tensor._backward_hooks = OmegaConf.create({"a": "${oc.env:HOME}"})
-    assert "stands outside it" in str(unsafe_value({"extra_state": [tensor]}))
+    assert "is stored outside it" in str(unsafe_value({"extra_state": [tensor]}))
 
 
 def test_models_of_many_languages_are_left_alone():

@@ -520,7 +520,7 @@ REFUSED = {
     "no 'encoder.layers.1.self_attn": ({}, lambda own, held: own.update(encoder_layers=500)),
     "the shape '8×9'": ({}, put("decoder.key_linear.weight", torch.zeros(8, 9))),
     "among them 'decoder.more.weight'": ({}, put("decoder.more.weight", torch.zeros(2))),
-    "two parameters": ({}, put("decoder.link_predictor.key_linear.bias", torch.zeros(8))),
+    "with and without link_predictor": ({}, put("decoder.link_predictor.key_linear.bias", torch.zeros(8))),
     "is not a tensor": ({}, put("decoder.more.weight", "text")),
     "max_target_positions: 1048576": (
         {}, lambda own, held: own.update(max_target_positions=1 << 20)),

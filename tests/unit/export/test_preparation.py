@@ -203,7 +203,7 @@ def test_other_dictionaries_are_refused(escaped, tmp_path):
         (smaller / path.name).write_text("\n".join(lines[:9]) + "\n")
     with pytest.raises(ValueError, match="give the --codes"):
         find_recipe(permuted, ("en", "fr"), codes=codes)
-    with pytest.raises(ValueError, match="made with another dictionary"):
+    with pytest.raises(ValueError, match="the dictionary with which the sentences were"):
         find_recipe(smaller, ("en", "fr"), codes=codes)
 
 

@@ -206,7 +206,7 @@ def test_languages_that_a_training_took_from_its_files(folder, tmp_path):
     torch.save(state, path)
     for given in (Wishes(), Wishes("de")):
         with pytest.raises(
-            ValueError, match="import takes --source-language and --target-language"
+            ValueError, match="import, give --source-language and --target-language"
         ):
             import_model(folder, tmp_path / "none", given)
     bundle = import_model(folder, tmp_path / "bundle", Wishes("de", "en"))

@@ -151,7 +151,7 @@ def test_the_native_engine_translates_and_serves_them(
         (
             "special_tokens_map.json",
             {"additional_special_tokens": ["en_XX"] + [f"d{chr(97 + n)}_XX" for n in range(26)]},
-            "which belongs to another word, or to none",
+            "which is not below the vocab_size",
         ),
     ],
 )

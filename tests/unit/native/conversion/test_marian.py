@@ -58,7 +58,7 @@ def test_vocabularies_of_yaml_and_a_description_beside_the_model(
         "".join(f'"{name}": {number}\n' for number, name in enumerate(names))
     )
     write_bin(made.path / "model.ende.bin", made.tensors, "")
-    with pytest.raises(ValueError, match=r"put that beside it as model.ende.bin.yml"):
+    with pytest.raises(ValueError, match=r"put this description beside it as model.ende.bin.yml"):
         read_marian(made.path, BOTH)
     (made.path / "model.ende.bin.yml").write_text(yaml(made.config))
     found = read_marian(made.path, BOTH)
@@ -181,9 +181,9 @@ def test_names_of_files_are_no_languages(marian_folder, names):
     (made.path / f"model.ende.{names[0].rpartition('.')[2]}").rename(made.path / names[0])
     (made.path / "vocab.ende.spm").rename(made.path / names[1])
     (made.path / "model_info.json").unlink()
-    with pytest.raises(ValueError, match="do not tell the languages: give --source-language"):
+    with pytest.raises(ValueError, match="do not name the languages: give --source-language"):
         read_marian(made.path, (None, None))
-    with pytest.raises(ValueError, match="do not tell the languages"):
+    with pytest.raises(ValueError, match="do not name the languages"):
         read_marian(made.path, ("en", None))
     assert read_marian(made.path, BOTH).languages == BOTH
 
@@ -202,7 +202,7 @@ def test_languages_of_a_description(marian_folder, info, languages):
         assert read_marian(made.path, (None, None)).languages == languages
         assert read_marian(made.path, ("xx", None)).languages == ("xx", languages[1])
     else:
-        with pytest.raises(ValueError, match="do not tell the languages"):
+        with pytest.raises(ValueError, match="do not name the languages"):
             read_marian(made.path, (None, None))
 
 

@@ -41,7 +41,7 @@ def test_yaml_values_are_the_texts_that_stand_there():
         ("[" * 500, "nested"),
         ("[" * 100_000, "cannot be read"),
         ("a: 1\na: 2", "twice"),
-        ("? [a]\n: 1", "a key is not text"),
+        ("? [a]\n: 1", "a key is a list or dictionary"),
         ("a: 1\n---\nb: 2", "2 documents"),
         ("", "0 documents"),
         ("a: [", "cannot be read"),
