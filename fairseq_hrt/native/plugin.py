@@ -33,35 +33,65 @@ class Plugin(Protocol):
         raises ValueError, whose message begins with ``subject``, the file."""
 
     def allowed_options(self, task: str) -> Mapping[str, Optional[type]]:
-        """The options that a file of unknown origin may set for a task: {name: type of value}, with
-        None as type of options that name how subwords are joined (``post_process``)."""
+        """The options that a file of unknown origin may set for a task: {name: type of its value}.
+        The type is None for ``post_process`` and ``remove_bpe``, whose values name the kind of
+        subwords to join."""
 
     def load_tensors(self, path: Path) -> Any:
-        """Loads a PyTorch file of unknown origin to the CPU, without running code from it."""
+        """Loads a PyTorch file of unknown origin to the CPU, without running code from it, and
+        returns its content, e.g. a dictionary of tensors."""
 
     def save_checkpoint(self, state: Dict[str, Any], path: Path) -> None:
-        """Writes a checkpoint to ``path``, with only those parts that decoding needs."""
+        """Writes the checkpoint ``state``, a dictionary as fairseq saves it, to ``path``; parts
+        that only training needs, such as the optimiser's state, are left out."""
 
     def checkpoint_of(
         self, architecture: str, options: Mapping[str, Any], parameters: Mapping[str, Any],
         languages: Any, data: Path, *, task: str = "translation",
     ) -> Dict[str, Any]:  # fmt: skip
-        """Builds a checkpoint from an imported model; see ``export/imported.py``."""
+        """Makes the contents of a checkpoint, as fairseq saves it, from an imported model.
+
+        Args:
+            architecture: fairseq's name of the model's architecture.
+            options: the model's options, {name: value}.
+            parameters: {fairseq's name of the parameter: array}.
+            languages: (source, target).
+            data: the folder of the model's dictionaries.
+            task: the task that decodes the model.
+        """
 
     def add_runtime(self, bundle: Any, weights: str, **options: Any) -> None:
         """Adds the native engine's model to a bundle that is being made, after comparing its
-        translations with PyTorch's; see ``export/runtime_bundle.py``."""
+        translations with PyTorch's.
+
+        Args:
+            bundle: the :class:`.bundles.bundle.Bundle`.
+            weights: how the engine stores its matrices, ``int8`` or ``float32``.
+            options: what to compare and add, such as ``data``, ``lines`` and ``shortlist``; see
+                ``export/runtime_bundle.py``.
+        """
 
     def import_checkpoints(
         self, folder: Path, checkpoints: Any, data: Path, *, task: str, languages: Any,
         complete: Any, **described: Any,
     ) -> Any:  # fmt: skip
         """Makes a bundle from checkpoints of other origin: published models of fairseq, and models
-        of DA-Transformer and FA-DAT; see ``export/imported_checkpoints.py``."""
+        of DA-Transformer and FA-DAT.
+
+        Args:
+            folder: the bundle's folder, which must not exist.
+            checkpoints: the paths of the checkpoints, several for an ensemble.
+            data: the folder of the dictionaries.
+            task: the task that decodes fairseq's own models.
+            languages: (source, target), each None if the checkpoint or ``data`` names it.
+            complete: called with the bundle before it is finished, to add files or facts.
+            described: text preparation, options and card of the bundle; see
+                ``export/imported_checkpoints.py``.
+        """
 
 
 def plugin() -> Plugin:
-    """Returns the functions of the PyTorch side.
+    """Loads the package's PyTorch side, the module ``export/plugin.py``, and returns it.
 
     Raises:
         ModuleNotFoundError: this is the translation-only package, or PyTorch is missing.

@@ -15,11 +15,12 @@ BATCH, QUEUE, SECONDS = 32, 4096, 0.003
 
 
 class AsyncTranslation:
-    """Translates lines for asyncio: they wait in a queue, and a thread of the queue decodes those
-    that wait together. A forked process gets a queue of its own.
+    """Translates lines for asyncio: all calls put their lines into one queue, and a thread decodes
+    the lines that wait there, of whatever call, in one batch. A forked process gets a queue of its
+    own.
 
     Args:
-        translator: a :class:`.translator.Translator`.
+        translator: the :class:`.translator.Translator` that decodes the batches.
     """
 
     def __init__(self, translator: Any) -> None:
@@ -35,8 +36,8 @@ class AsyncTranslation:
         glossary: Optional[Glossary] = None,
         **decoding: Any,
     ) -> Any:
-        """Translates lines through the queue; see
-        :meth:`.translator.Translator.translate_async`."""
+        """Puts lines into the queue, waits, and returns their translations; for arguments, result
+        and errors see :meth:`.translator.Translator.translate_async`."""
         rows = [lines] if isinstance(lines, str) else list(lines)
         require_lines(rows)
         options: Dict[str, Any] = {name: _text(value) for name, value in decoding.items()}
@@ -47,8 +48,8 @@ class AsyncTranslation:
         return results[0] if isinstance(lines, str) else results
 
     def close(self) -> None:
-        """Returns at once; the queue's threads end when no more lines wait. Later calls of
-        :meth:`translate` start new threads."""
+        """Lets the queue's threads end as soon as no more lines wait, but returns at once. Later
+        calls of :meth:`translate` start new threads."""
         with self._lock:
             batcher, self._batcher = self._batcher, None
         if batcher is not None and self._process == os.getpid():

@@ -11,7 +11,7 @@ than one, so those that are ready within a few milliseconds share a batch. These
 * The rest of a batch is filled with one piece of each other request, then with their second pieces,
   and so on, those of similar length first. None is much longer than the first piece, since a batch
   takes as long as its longest piece.
-* A batch is limited in pieces and in work, since nothing interrupts it.
+* A batch has a limited number of pieces and amount of work, since no other request interrupts it.
 
 So a short request waits for little more than the batch that is being decoded, however large the
 other requests are. Once a request is given up, nothing more of it is prepared or decoded. If a
@@ -176,10 +176,11 @@ class Batcher:
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
         """Puts sentences into the queue, waits until all are decoded, and returns their results in
-        the order of the sentences. ``options`` are passed to the decoder.
+        the order of the sentences. ``options`` are the decoding options for ``decode`` and
+        ``join``.
 
         Raises:
-            QueueFull: the queue has no room for all of them.
+            QueueFull: the queue has no room for all of the sentences.
             QueueClosed: :meth:`close` was called.
             Exception: any error that ``prepare``, ``decode`` or ``join`` raised.
         """
@@ -406,8 +407,8 @@ class Batcher:
 
 
 def _turn(waiting: Sequence[_Request], number: int, cost: Callable[[_Request], int]) -> _Request:
-    """The request whose turn it is: every OLDEST-th time the oldest, which stands first in
-    ``waiting``, else the one with the lowest ``cost``. ``number`` counts the turns."""
+    """The request whose turn it is: in every OLDEST-th turn the oldest, which is the first of
+    ``waiting``, else the one with the lowest ``cost``. ``number`` is that of the turn, from 1."""
     return waiting[0] if number % OLDEST == 0 else min(waiting, key=cost)
 
 

@@ -38,12 +38,14 @@ class Bundle:
         folder: the bundle's folder.
         task: the name of the fairseq task that decodes the model, e.g. ``translation_hrt``.
         source_lang, target_lang: the languages, as in the dictionaries' file names.
-        tokenizer, subwords: see :class:`TextRecipe`.
+        tokenizer, subwords: how text is tokenised, e.g. ``moses+escape``, and split into subwords,
+            e.g. ``sentencepiece``; see :class:`TextRecipe`.
         models: file names of the checkpoints; empty if there is only the native engine's model.
         codes: file name of the subword codes or the SentencePiece model, or None.
         options: decoding options by the names of ``fairseq-generate``, e.g. ``{"beam": "1"}``.
         card: rows of the table in README.md, e.g. ``{"BLEU": 38.0, "signature": "…"}``.
-        rules: file name of Moses' rules, or None.
+        rules: file name of Moses' rules for tokenising sources and detokenising translations, or
+            None.
         runtime: file name of the model for the native runtime, or None.
         runtime_options: decoding options stored in the checkpoint by its training, repeated here
             because the runtime does not read the checkpoint.
@@ -51,7 +53,8 @@ class Bundle:
         examples: raw source sentences to try the bundle with.
         target_codes: file name of the target language's codes; None if both languages share
             ``codes``.
-        source_prefix, target_prefix: see :class:`TextRecipe`.
+        source_prefix, target_prefix: the language tokens, e.g. ``de_DE``, with which sources and
+            translations begin, or None; see :class:`TextRecipe`.
     """
 
     folder: Path
@@ -102,7 +105,8 @@ class Bundle:
 
     def target_pipeline(self) -> TextPipeline:
         """The pipeline that converts raw translations, given to be scored, to subwords, by the
-        rules of the target language; Moses' rules are those of the installed sacremoses."""
+        rules of the target language. Moses' rules come from the installed sacremoses, since the
+        bundle stores them for the other direction only."""
         return TextPipeline(self.recipe.reversed())
 
     @property
@@ -191,8 +195,8 @@ def create_bundle(
             is not loaded.
         check: called with the path of the complete folder before this gets its final name; an
             exception that it raises discards the bundle.
-        complete: called to add further files and name them in the bundle; meanwhile
-            ``bundle.folder`` is the temporary folder.
+        complete: called with ``bundle`` before ``bundle.json`` is written, to add further files and
+            name them in the bundle; meanwhile ``bundle.folder`` is the temporary folder.
 
     Raises:
         ValueError: the folder exists, a file is missing, or the text preparation is unknown.
@@ -234,8 +238,8 @@ def create_bundle(
 
 @contextmanager
 def _errors_naming(folder: Path, partial: Path) -> Iterator[None]:
-    """Makes errors name the bundle's folder instead of the temporary one, which no longer exists
-    when the message is read."""
+    """A context manager: errors raised in it name the bundle's ``folder`` instead of the temporary
+    folder ``partial``, which no longer exists when the message is read."""
     try:
         yield
     except ValueError as error:

@@ -70,8 +70,8 @@ def option_of_data(
 
 def option_for_runtime(name: object, value: object, subject: str) -> Tuple[str, str]:
     """Like :func:`option_of_data`, but without fairseq, and so without the list of a task's
-    options: accepts any option that some task may have, with a plausible value. The native engine
-    later checks whether it supports the option and the value.
+    options: accepts any option that some task may have, if its value is a number, a switch, a
+    short word or a table of numbers. The native engine later checks whether it supports both.
 
     Raises:
         ValueError: as :func:`option_of_data`.
@@ -111,8 +111,8 @@ def _text_of_option(may_be_set: bool, value: object, given: str) -> str:
 def wanted(kind: Any, text: str) -> Optional[str]:
     """Returns None if an option of type ``kind`` accepts the value ``text``; else describes the
     values that it accepts, e.g. "a number". ``kind`` is bool, int, float, str or an Enum; None for
-    the options that join subwords (JOINED). All kinds but str accept "false", which leaves an
-    option out; any other ``kind`` accepts nothing else."""
+    the options that join subwords (JOINED). All kinds but str accept "false", too, which leaves an
+    option out; a ``kind`` not listed here accepts only "false"."""
     if text == "false" and kind is not str:
         # The value that leaves an option out.
         return None

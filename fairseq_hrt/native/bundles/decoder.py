@@ -41,7 +41,8 @@ class Wanted(NamedTuple):
 
     Attributes:
         batch_size: sentences decoded together.
-        scores, alignments, graphs: see :class:`~..options.values.DecodingOptions`.
+        scores, alignments, graphs: whether hypotheses need scores, the source token of each of
+            their tokens, and the graphs in which they are paths.
         given: whether translations are given, which are only to be scored.
     """
 
@@ -76,7 +77,7 @@ class Decoder(Protocol):
 
         Raises:
             UnsupportedOption: only the other engine supports an option.
-            ValueError: an option is unknown, or its value is wrong.
+            ValueError: an option is unknown, or its value is invalid.
         """
 
     def longest(self, prepared: Any) -> Tuple[int, int]:
@@ -87,7 +88,7 @@ class Decoder(Protocol):
         self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
         """Translates sources, lists of ids that end in ``</s>``. Returns at most ``nbest``
-        hypotheses for each, best first."""
+        hypotheses for each source, best first."""
 
     def score(
         self, prepared: Any, sources: List[List[int]], targets: List[List[int]], wanted: Wanted

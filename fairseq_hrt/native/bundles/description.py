@@ -100,7 +100,7 @@ def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
         if name not in _FIELDS:
             raise ValueError(
                 f"{path} does not describe a bundle: its field {shown(name)} is not one of"
-                f" {', '.join(_FIELDS)}"
+                f" {', '.join(_FIELDS)}; remove this field"
             )
     for name in _NEEDED:
         if name not in document:
@@ -201,7 +201,7 @@ def checked_options(options: object, task: Optional[str], subject: str) -> Dict[
         subject: the file, for the message.
 
     Raises:
-        ValueError: a bundle must not set an option, or not to this value.
+        ValueError: a bundle must not set one of the options, or not to the value given.
     """
     if not isinstance(options, Mapping):
         raise ValueError(

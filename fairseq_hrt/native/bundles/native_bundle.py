@@ -15,8 +15,9 @@ MODEL, SHORTLIST = "runtime.safetensors", "shortlist.safetensors"
 
 
 def write_native_model(bundle: Bundle, header: Header, tensors: Dict[str, np.ndarray]) -> None:
-    """Writes the native engine's model, see :func:`.format.write_model`, into the folder of a
-    bundle that is being made, and sets ``bundle.runtime`` to its file name."""
+    """Writes the native engine's model, its hyper-parameters and {name: tensor} as
+    :func:`.format.write_model` takes them, into the folder of a bundle that is being made, and sets
+    ``bundle.runtime`` to the file's name."""
     write_model(bundle.folder / MODEL, header, tensors)
     bundle.runtime = MODEL
     _like_the_dictionaries(bundle, MODEL)
@@ -41,6 +42,6 @@ def write_native_shortlist(bundle: Bundle, shortlist: Shortlist) -> None:
 
 
 def _like_the_dictionaries(bundle: Bundle, name: str) -> None:
-    """Gives a file of a bundle the permissions of its dictionaries, since safetensors makes files
-    that only their owner may read."""
+    """Gives the file ``name`` of a bundle the permissions of the bundle's dictionaries, since
+    safetensors makes files that only their owner may read."""
     shutil.copymode(bundle.folder / f"dict.{bundle.source_lang}.txt", bundle.folder / name)

@@ -45,12 +45,13 @@ def native_options(task: str, options: Mapping[str, str], **own: Any) -> Decodin
     Args:
         task: the name of the task.
         options: {name: text}; the text ``"false"`` leaves an option out, as on the command line.
-        own: further options, see :meth:`DecodingOptions.parse`.
+        own: further options as numbers and switches, e.g. ``batch_size=8``; they override
+            ``options``.
 
     Raises:
         UnsupportedOption: an option is unknown, or only PyTorch decodes the task.
-        ValueError: a value is bad, or an option of jacobi, which has no models of its own, is given
-            with another task.
+        ValueError: a value is invalid, or an option of jacobi, which has no models of its own, is
+            given with another task.
     """
     family = family_of_task(task)
     if family is not None:
@@ -88,7 +89,8 @@ class NativeDecoder:
         engine: the engine, with the model.
         source, target: the dictionaries.
         task: the task that decodes the model, unless the option ``task`` names another one.
-        training: decoding options that the training has stored; they hold for ``task`` only.
+        training: decoding options that were stored in the training's checkpoint; they hold for
+            ``task`` only.
 
     Attributes:
         use_shortlist: whether each sentence is written with the words of a shortlist only.

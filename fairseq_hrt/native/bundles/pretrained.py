@@ -44,7 +44,8 @@ def from_pretrained(
             :func:`.native_decoder.default_threads`, for PyTorch its own default.
         use_shortlist: write only words of the bundle's shortlist; native engine only.
         glossary: given translations of terms: the path of a file with a term, a tab and its
-            translation in each line, or a dictionary; see :class:`~..text.glossary.Glossary`.
+            translation in each line, or {term: translation}; see
+            :class:`~..text.glossary.Glossary`.
         decoding: options of ``fairseq-generate`` by their names, e.g. ``beam=1`` or
             ``hrt_decode_chunk=3``; they override the bundle's.
 

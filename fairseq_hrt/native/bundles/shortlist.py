@@ -43,8 +43,8 @@ def load_shortlist(
     """
     if best < 1 or frequent < 0:
         raise ValueError(
-            f"a shortlist of the {best} best candidates of a word and the {frequent} most frequent"
-            " words: give at least 1 and 0"
+            f"best={best}, frequent={frequent}: give at least 1 candidate of a source word and at"
+            " least 0 frequent target words"
         )
     lines = _lines(path)
     first = next(lines, None)
@@ -164,7 +164,8 @@ def write_shortlist(path: Path, shortlist: Shortlist) -> None:
 
 
 def read_shortlist(path: Path) -> Shortlist:
-    """Reads a shortlist that a bundle stores. That its ids fit the model is checked by the engine.
+    """Reads a shortlist that a bundle stores. Whether its token ids fit the model is checked later,
+    by :meth:`.engine.Engine.set_shortlist`.
 
     Raises:
         ValueError: the file is not a shortlist.
@@ -190,15 +191,15 @@ def read_shortlist(path: Path) -> Shortlist:
     offsets, size = parts["offsets"], parts["candidates"].size
     if not offsets.size or offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) < 0).any():
         raise ValueError(
-            f"{path} is not a shortlist: its offsets do not divide its {size} candidates; make the"
-            " bundle again with --shortlist FILE"
+            f"{path} is not a shortlist: its offsets must ascend from 0 to {size}, the number of"
+            " its candidates; make the bundle again with --shortlist FILE"
         )
     return Shortlist(**parts)
 
 
 def mean_candidates(shortlist: Shortlist, sentences: Sequence[Sequence[int]]) -> float:
-    """The number of candidates with which a sentence may be written, averaged over ``sentences``,
-    lists of source ids."""
+    """The mean number of target words with which a sentence may be translated: the candidates of
+    its source words and of every sentence. ``sentences`` are lists of source ids."""
     sizes = []
     for sentence in sentences:
         words = [

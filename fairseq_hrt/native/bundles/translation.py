@@ -24,7 +24,8 @@ class PreparedLine:
         text: the whole raw line.
         words: the subwords of the line, or of the piece.
         start: how many subwords of the line precede ``words``.
-        symbols: symbols of the line that the model lacks, which are not among the subwords.
+        symbols: symbols of the line that the model lacks, such as emoji. They are not among the
+            subwords, but are put into the translation.
         span: (start, end) of the piece's characters in the line; None: the whole line.
     """
 
@@ -44,8 +45,8 @@ class PreparedLine:
 
     @classmethod
     def pieces(cls, line: "Line", pipeline: TextPipeline, longest: int) -> "List[PreparedLine]":
-        """Splits a line into pieces of at most ``longest`` subwords; a line without words is one
-        piece.
+        """Splits a line into pieces of at most ``longest`` subwords, by ``pipeline`` if they are
+        not known yet; a line without words is one piece.
 
         Each piece begins with the language token, if the model needs one before a source.
         """
@@ -97,15 +98,16 @@ class Translation:
         text: raw text.
         source: the raw line.
         tokens: subwords, ``</s>`` included.
-        score: the score by which hypotheses are ranked, averaged over the pieces of a split line;
-            None for a line without words.
+        score: the score by which hypotheses are ranked, the mean of the pieces' scores if the line
+            was split; None for a line without words.
         positional_scores: log-probability of each token.
         steps: decoder passes for the sentence, summed over pieces.
-        token_steps: the pass (1 = first) in which each token was fixed.
+        token_steps: the decoder pass (1 = first) in which each token became final.
         alignment: with ``replace_unk`` or ``print_alignment``, the source subword (from 0) of each
             token.
         alternatives: further hypotheses, best first (``nbest``).
-        terms: the terms of a glossary whose given translations are in the text, in its order.
+        terms: the terms of a glossary whose given translations are in ``text``, in the order of
+            these translations.
     """
 
     text: str
@@ -128,7 +130,7 @@ def checked_batch_size(size: int) -> int:
 
 
 def require_lines(lines: Sequence[object]) -> None:
-    """Raises TypeError if a line is neither a text nor a :class:`PreparedLine`."""
+    """Raises TypeError if a line is neither a str nor a :class:`PreparedLine`."""
     for number, line in enumerate(lines):
         if not isinstance(line, (str, PreparedLine)):
             raise TypeError(
@@ -138,8 +140,8 @@ def require_lines(lines: Sequence[object]) -> None:
 
 
 def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: int) -> None:
-    """Raises ValueError if sources and targets are not equally many lines, or the batch size is not
-    positive; TypeError if a line is not a text."""
+    """Raises ValueError if the numbers of sources and targets differ, one of these is a single str,
+    or the batch size is not positive; TypeError if a line is not a str."""
     if isinstance(sources, str) or isinstance(targets, str):
         raise ValueError(
             "sources and targets are lists of lines; for one pair give score([source], [target])"

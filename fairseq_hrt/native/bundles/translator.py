@@ -55,8 +55,12 @@ _MOST_ALONE = 10_000
 
 
 class PieceTerms(NamedTuple):
-    """The terms of a glossary in a piece of a line, and the model's translation of each term
-    alone."""
+    """The terms of a glossary in a piece of a line.
+
+    Attributes:
+        found: the terms, in the order of the piece.
+        alone: the model's own translation of each term when it translates nothing else.
+    """
 
     found: Sequence[Term] = ()
     alone: Sequence[str] = ()
@@ -83,7 +87,7 @@ class Translator:
         source, target: the dictionaries.
 
     Raises:
-        ValueError: an option is unknown, or its value is wrong.
+        ValueError: an option is unknown, or its value is invalid.
         UnsupportedOption: the engine does not support an option.
     """
 
@@ -135,27 +139,30 @@ class Translator:
         glossary: GivenGlossary = None,
         **decoding: Any,
     ) -> Any:
-        """Translates raw lines; returns as many translations, in the same order.
+        """Translates raw lines; returns a list of as many translations, in the same order, or the
+        only translation if ``lines`` is a single string.
 
         A line without words gives an empty translation. A line of more than 256 subwords, or more
         than the model takes, is translated in pieces. Symbols that the model lacks are carried
         over, see :mod:`~..text.unknown_symbols`.
 
         Args:
-            lines: raw text, or what :meth:`prepare` made of it; a single string is one line.
+            lines: raw text, or the :class:`PreparedLine` objects that :meth:`prepare` made of it; a
+                single string is one line.
             details: return :class:`Translation` objects instead of strings.
             batch_size: sentences decoded together, grouped by length.
-            progress, cancelled: see :class:`~.decoder.Watch`.
+            progress: called after each batch with (number of sentences done, number of all).
+            cancelled: returns True to end the call; see :class:`~.decoder.Watch`.
             given: names of the options in ``decoding`` that are refused if they have no effect;
-                others without effect, as the bundle's, get their defaults. None: all in
-                ``decoding``.
-            glossary: given translations of terms: a :class:`~..text.glossary.Glossary`, a
-                dictionary, or the path of a file; None: the translator's own.
+                other options without effect, such as the bundle's, get their defaults. None: all
+                in ``decoding``.
+            glossary: given translations of terms: a :class:`~..text.glossary.Glossary`,
+                {term: translation}, or the path of a file; None: the translator's own.
             decoding: options of ``fairseq-generate`` for this call.
 
         Raises:
             ValueError: the task does not have an option, or refuses its value.
-            TypeError: a line is not a text.
+            TypeError: a line is neither a str nor a :class:`PreparedLine`.
             Cancelled: ``cancelled`` returned True.
         """
         single = isinstance(lines, str)
@@ -228,7 +235,7 @@ class Translator:
 
         Raises:
             ValueError: the task does not have an option, or refuses its value.
-            TypeError: a line is not a text.
+            TypeError: a line is not a str.
             QueueFull: thousands of lines wait already.
         """
         return await self._asynchronous.translate(
@@ -261,14 +268,14 @@ class Translator:
         :func:`..decoding.graphs.describe_graph`.
 
         Args:
-            lines: raw text, or what :meth:`prepare` made of it.
-            batch_size, cancelled, given, decoding: see :meth:`translate`.
+            lines: raw text, or the :class:`PreparedLine` objects that :meth:`prepare` made of it.
+            batch_size, cancelled, given, decoding: as for :meth:`translate`.
 
         Returns:
             For each line the graphs of its pieces: one, unless the line is empty or was split.
 
         Raises:
-            ValueError: the model writes no graphs, or as :meth:`translate`.
+            ValueError: the model writes no graphs, or an option is invalid.
         """
         wanted = Wanted(checked_batch_size(batch_size), graphs=True)
         decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding, given)
@@ -288,9 +295,9 @@ class Translator:
         their subwords and ``</s>``.
 
         Autoregressive and bidirectional models give the score that a greedy ``translate`` reports,
-        with words of ``forced_start`` counted as certain; ``hrt_transformer`` gives that of both
-        stages with the chunk size of decoding (Eq. 2, over whole chunks); ``dag_transformer`` gives
-        log P(y | x), summed over all paths.
+        with words of ``forced_start`` counted as certain; ``hrt_transformer`` gives Eq. 2 of its
+        paper: both stages' log-probabilities, with the chunk size of decoding, over whole chunks;
+        ``dag_transformer`` gives log P(y | x), summed over all paths.
 
         Args:
             sources, targets: equally many raw lines; a pair with an empty line has no score (None).
@@ -339,21 +346,23 @@ class Translator:
     def _chosen(
         self, decoding: Mapping[str, Any]
     ) -> Tuple[Dict[str, str], Optional[Mapping[str, str]]]:
-        """The options of a call as texts, with the defaults for others, and the lexicon of
-        ``replace_unk``; None in place of the lexicon without that option.
+        """Returns (options, lexicon) for a call: the call's options and the defaults of the others,
+        as texts, without ``replace_unk``; and the lexicon that this option names, {source word:
+        translation}.
 
-        ``replace_unk=True`` gives an empty lexicon: source words are copied. A text names a lexicon
-        file.
+        ``replace_unk=True`` gives an empty lexicon: source words are copied. Without the option the
+        lexicon is None.
 
         Raises:
-            ValueError: the lexicon cannot be read, or an option can only be chosen when a bundle is
-                loaded.
+            ValueError: the lexicon cannot be read, or an option (engine, weights) can only be
+                chosen when a bundle is loaded.
         """
         for name in ("engine", "weights"):
             if name in decoding or name in self.defaults:
                 raise ValueError(
-                    f"{name} is not an option of translating: a bundle has its weights, and its "
-                    f"engine is chosen when it is loaded (--engine); leave {name} out"
+                    f"{name} is not an option of translating: the weights belong to the bundle, and"
+                    " the engine is chosen when the bundle is loaded (engine=..., --engine); leave"
+                    f" {name} out"
                 )
         chosen = {**self.defaults, **_texts(decoding)}
         asked = chosen.pop("replace_unk", "false")
@@ -370,7 +379,8 @@ class Translator:
         decoding: Mapping[str, Any],
         given: Optional[FrozenSet[str]] = None,
     ) -> Tuple[Decoder, Any]:
-        """The decoder that supports the options, and the result of its ``prepare`` for them."""
+        """Returns the decoder that supports the options, PyTorch's if the first one does not, and
+        the result of its ``prepare`` for them. For ``given`` see :meth:`translate`."""
         given = frozenset(decoding) if given is None else given
         try:
             return self.decoder, self.decoder.prepare(options, wanted, given)
@@ -392,9 +402,9 @@ class Translator:
         decoding: Mapping[str, Any],
         given: Optional[FrozenSet[str]],
     ) -> Any:
-        """Calls ``decoder.prepare`` again for the same options, but with alignments; returns
-        ``prepared``, the result without them, if the model aligns no words. For ``decoding`` and
-        ``given`` see :meth:`translate`."""
+        """Calls ``decoder.prepare`` again for the same options, but with alignments, and returns
+        its result; returns ``prepared``, the result without alignments, if the model aligns no
+        words. For ``decoding`` and ``given`` see :meth:`translate`."""
         chosen = frozenset(decoding) if given is None else given
         try:
             return decoder.prepare(options, wanted._replace(alignments=True), chosen)
@@ -451,9 +461,9 @@ class Translator:
         options: Mapping[str, str],
         decode: Callable[[List[List[int]]], List[List[Hypothesis]]],
     ) -> List[PieceTerms]:
-        """Finds the glossary's terms in each piece of each line; returns these, with the model's
-        translation of each term alone, in a flat list of all pieces. ``decode`` translates terms,
-        given as ids; their translations are kept for later calls with the same ``options``."""
+        """Finds the glossary's terms in each piece of each line. Returns a :class:`PieceTerms` for
+        each piece, in a flat list without division into lines. ``decode`` translates terms, given
+        as ids; their translations are kept for later calls with the same ``options``."""
         flat = [piece for own in pieces for piece in own]
         if glossary is None:
             return [NO_TERMS] * len(flat)

@@ -33,7 +33,8 @@ class FamilyFields(
     dag.DagFields,
     ctc.CtcFields,
 ):
-    """The header fields of all families."""
+    """The fields of a model file's header: those of every family, and those that single families
+    add, with their defaults in models of other families."""
 
 
 BY_NAME: Dict[str, Family] = {family.name: family for family in FAMILIES}
@@ -86,7 +87,7 @@ def candidates(family: str, options: Schema, model: Any, *, words: int) -> int:
     Args:
         family: name of the model's family.
         options: the decoding options.
-        model: see :meth:`.record.Family.candidates`.
+        model: the model's header, or PyTorch's decoder, which has the same attributes.
         words: size of the target dictionary; no search keeps more hypotheses than there are words
             besides padding.
     """
@@ -95,10 +96,11 @@ def candidates(family: str, options: Schema, model: Any, *, words: int) -> int:
 
 
 def check_dictionaries(options: Schema, source: Sequence[str], target: Sequence[str]) -> None:
-    """Checks that all families' options fit the dictionaries, given as lists of words.
+    """Checks that the options of all families fit the dictionaries, given as lists of words.
 
     Raises:
-        ValueError: they do not fit; the message names the fix.
+        ValueError: an option does not fit them, e.g. needs one dictionary for both languages; the
+            message names the fix.
     """
     for family in FAMILIES:
         family.check_dictionaries(options, source, target)

@@ -11,9 +11,9 @@ class AutoregressiveFields(ModelFields):
     """Header fields that describe Marian's decoders.
 
     Attributes:
-        cell: how decoder layers remember earlier words, one of CELLS; ``ssru``: the simpler simple
-            recurrent unit (Kim et al., 2019), c = f * c + (1 - f) * W x with f = sigmoid(W_f x +
-            b), in place of self-attention.
+        cell: how decoder layers remember earlier words: ``attention``, or ``ssru``, the simpler
+            simple recurrent unit (Kim et al., 2019) in place of self-attention, whose state for an
+            input x becomes c = f * c + (1 - f) * W x with f = sigmoid(W_f x + b).
         zero_start: whether the decoder's first input, ``</s>``, is embedded as zeros.
     """
 

@@ -12,8 +12,9 @@ class BidirectionalFields(ModelFields):
     """Header fields that describe the order of writing, see ``bidirectional/config.py``.
 
     Attributes:
-        directions: h, the number of directions.
-        block: z, the words written per step.
+        directions: h, the number of directions of writing: 1 from left to right, 2 from both ends,
+            4 or more (even) from both ends of several segments.
+        block: z, the number of words written per step, in all directions together.
         causal: True: a word does not attend to the inputs of later words of the same step.
         independent: True: a direction does not attend to the words of other directions.
         middle_to_side: whether two directions go from the middle of the sentence to its ends;

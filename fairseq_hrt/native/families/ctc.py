@@ -17,9 +17,9 @@ class CtcFields(ModelFields):
 
     Attributes:
         upsample: λ, positions per source token.
-        position_inputs: what each position reads, one of INPUTS.
-        copy_temperature: temperature of the softmax that weights source tokens in ``soft-copy``; 0
-            for other inputs.
+        position_inputs: what each position reads: ``unk`` (the embedding of ``<unk>``), ``copy``
+            (that of its source token) or ``soft-copy`` (a mixture of the source's embeddings).
+        copy_temperature: temperature of the softmax that weights this mixture; 0 for other inputs.
     """
 
     upsample: float = later(0.0)
@@ -33,7 +33,7 @@ def require_search(options: Schema) -> None:
     if options.min_len > 1 and options.beam == 1:
         raise ValueError(
             f"--min-len {options.min_len} needs a search that compares lengths: give --beam 2 or"
-            " more, or leave it out"
+            " more, or leave --min-len out"
         )
 
 

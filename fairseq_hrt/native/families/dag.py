@@ -15,13 +15,15 @@ class DagFields(ModelFields):
 
     Attributes:
         link_heads: attention heads of the links between vertices.
-        link_rows: rows of the links' position table; 1: links do not depend on positions.
+        link_rows: rows of the table of position vectors that links read; 1: links do not depend on
+            positions.
         reach: the largest v - u of a link from vertex u to v; 0: no limit.
         scale: λ, vertices per source token.
         count_bos: whether ``<s>`` counts as a source token.
-        length_classes: number of classes of the head that predicts the length; 0: no such head.
-        absolute_lengths: True: the classes of this head are numbers of words; False: they are
-            differences from the source's length.
+        length_classes: number of classes of the head that predicts the translation's length; 0: no
+            such head.
+        absolute_lengths: True: the classes of this head are lengths of translations; False: they
+            are differences from the source's length.
         read_bos: whether the encoder reads ``<s>`` before the source; ``<s>`` then counts as a
             source token.
         besides: how many source tokens (``</s>``, ``<s>``) have one vertex each instead of λ.

@@ -20,8 +20,8 @@ class ModelFileError(ValueError):
 
 
 def later(default: Any) -> Any:
-    """Declares a header field, with this default, that model files of earlier releases lack. It is
-    written only if its value differs from the default, so that those releases can read the file."""
+    """Declares a header field that model files of earlier releases lack. The field is written only
+    if its value differs from ``default``, so that earlier releases can read the file."""
     return field(default=default, metadata={"later": True})
 
 
@@ -37,7 +37,7 @@ class ModelFields:
         bos, pad, eos, unk: ids of the special symbols, the same in both dictionaries.
         encoder_width, decoder_width: D, the size of embeddings and hidden states.
         encoder_inner, decoder_inner: inner sizes of the feed-forward layers.
-        encoder_pre_norm, decoder_pre_norm: whether the norm stands before each attention or
+        encoder_pre_norm, decoder_pre_norm: whether a norm is applied before each attention or
             feed-forward block; False: after it.
         encoder_final_norm, decoder_final_norm: whether there is a norm after the last layer.
         encoder_embedding_norm, decoder_embedding_norm: whether a norm follows the embedding.
@@ -94,7 +94,8 @@ class ModelFields:
             values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
             raise ModelFileError(
                 f"its header holds {values:.200}, which no model has: the model file is damaged, or"
-                " the native engine does not support such models"
+                " the native engine does not support such models; convert the model again, or use"
+                " --engine torch"
             )
 
     def between(self, low: int, high: int, *names: str) -> None:

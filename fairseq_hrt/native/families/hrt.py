@@ -103,7 +103,8 @@ def chunk_table(options: Schema, trained: Sequence[int]) -> List[Tuple[float, in
         table = [(math.inf, min(trained))]
     elif not choice.isdecimal() or int(choice) < 1:
         raise ValueError(
-            f"--hrt-decode-chunk {choice!r} is neither a chunk size (1, 2, …) nor auto"
+            f"--hrt-decode-chunk {choice!r} is neither a chunk size (1, 2, …) nor auto: give one of"
+            " these"
         )
     else:
         table = [(math.inf, int(choice))]
@@ -119,7 +120,7 @@ def completed(options: Schema, table: Sequence[Tuple[float, int]]) -> int:
 
     Args:
         options: the decoding options.
-        table: from :func:`chunk_table`.
+        table: the chunk sizes for lengths of sources, from :func:`chunk_table`.
 
     Raises:
         ValueError: options contradict each other.

@@ -41,7 +41,7 @@ class Family:
         computation: regular expression for the options of its model, without the family's name,
             that change the computation but not the names and shapes of parameters.
         header_fields: class of its models' header, with its own fields besides the common ones.
-        exact: names of matrices that model files never store as int8.
+        exact: names of matrices that model files always store as float32, never as int8.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Family:
 
     def tensors(self, header: Any) -> Shapes:
         """The tensors of the family's model files besides those of a plain Transformer: {name:
-        (kind, shape)}, see :data:`Shapes`."""
+        (kind, shape)}, where kind is ``matrix`` (int8 or float32) or ``float32``."""
         return {}
 
     def spare_positions(self, header: Any) -> int:
@@ -106,7 +106,7 @@ class Family:
         """Checks that the family's options fit the dictionaries, given as lists of words.
 
         Raises:
-            ValueError: they do not fit; the message names the fix.
+            ValueError: an option does not fit the dictionaries; the message names the fix.
         """
 
     def takes_first_words(self, header: Any, options: Any) -> bool:

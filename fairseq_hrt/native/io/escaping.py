@@ -21,8 +21,8 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 class _Short(reprlib.Repr):
-    """Makes the beginning of a value's repr(); for objects of unknown types, whose repr() may be
-    endless, only the type's name."""
+    """Makes the beginning of a value's repr(). For objects of unknown types, whose repr() may be
+    endless, it gives only the type's name, e.g. ``<Model>``."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -49,7 +49,7 @@ class NamedFile(io.FileIO):
     Args:
         descriptor: the open file's descriptor.
         shown: the file's name for messages.
-        closefd: whether closing this object closes the descriptor.
+        closefd: whether closing this object closes the descriptor, too.
     """
 
     def __init__(self, descriptor: int, shown: str, closefd: bool = True) -> None:
@@ -64,7 +64,7 @@ class NamedFile(io.FileIO):
 
 
 def close_stream(stream: Any) -> None:
-    """Closes a stream; data that cannot be flushed are dropped without an error."""
+    """Closes a buffered stream; data that cannot be flushed are dropped without an error."""
     with suppress(OSError, ValueError):
         stream.flush()
     stream.raw.close()
@@ -109,9 +109,9 @@ def publish(descriptor: int, partial: Path, target: Path, close: Callable[[], No
     replaces.
 
     Args:
-        descriptor: of the open temporary file.
-        partial: its path.
-        target: its final path.
+        descriptor: the descriptor of the open temporary file.
+        partial: the path of the temporary file.
+        target: the path that the file gets.
         close: closes the descriptor. It is called on Windows only, which renames no open file;
             elsewhere the file stays locked, or another process could take it for a leftover.
 
@@ -269,8 +269,8 @@ def is_at(descriptor: int, path: Path) -> bool:
 
 
 def remove_leftovers(folder: Path, prefix: str = "") -> None:
-    """Removes the temporary files and folders that killed processes have left in ``folder``, those
-    with names that begin with ``prefix``. Does nothing on Windows."""
+    """Removes the temporary files and folders that killed processes have left in ``folder`` and
+    whose names begin with ``prefix``. Does nothing on Windows."""
     if fcntl is None or not folder.is_dir():
         return
     for entry in list(os.scandir(folder)):

@@ -1,5 +1,5 @@
-"""Shows the progress of long work on the standard error. Standard library only: an installation
-that only translates has no tqdm.
+"""Shows the progress of long work on the standard error. Standard library only, since tqdm is
+missing from an installation that only translates.
 
     with Progress("lines", total=partial(count_lines, path)) as progress:
         for block in blocks:
@@ -29,17 +29,17 @@ _PIECE = 1 << 20
 
 
 class Progress:
-    """Counts the units of work that are done and, after the first two seconds, shows their number
-    on the standard error until the block ends; a context manager.
+    """A context manager that counts what is done, such as lines, and shows the count on the
+    standard error, from two seconds after its block was entered until it ends.
 
     On a terminal one line is replaced twice a second; elsewhere lines are added, at intervals that
     grow to a minute.
 
     Args:
         unit: the name of what is counted, such as "lines".
-        total: the number of all units, or a function that returns it, called when progress is first
-            shown; None: not known.
-        done: how many of these units are done before the work begins.
+        total: how many lines (or other units) there are in all, or a function that returns this
+            number and is called when progress is first shown; None: not known.
+        done: how many of them were done before the work began, e.g. by an interrupted run.
         visible: True: always shown; False: never; None: only where the standard error is a
             terminal.
     """
@@ -61,12 +61,12 @@ class Progress:
         self._thread: Optional[threading.Thread] = None
 
     def add(self, count: int) -> None:
-        """Counts ``count`` more units as done."""
+        """Counts ``count`` more lines (or other units) as done."""
         self.done += count
 
     def reach(self, done: int, total: int) -> None:
-        """Sets how many units are done, and how many there are in all; both without those done
-        before the work began. For use as a callback."""
+        """Sets how many lines (or other units) are done, and how many there are in all. Neither
+        number includes those that were done before the work began. For use as a callback."""
         self.done, self._total = self._begun + done, self._begun + total
 
     def __enter__(self) -> "Progress":
@@ -131,11 +131,11 @@ class Progress:
 
 
 class Doing(Progress):
-    """Like :class:`Progress`, for work whose units cannot be counted: shows the seconds since it
-    began, ``reading the model, 12 s``, if the standard error is a terminal.
+    """Like :class:`Progress`, for work of which nothing can be counted: shows the seconds since the
+    work began, ``reading the model, 12 s``, if the standard error is a terminal.
 
     Args:
-        what: the name of the work.
+        what: the name of the work, such as "reading the model".
         visible: False: not shown on a terminal either.
     """
 
@@ -170,13 +170,13 @@ def _standard_pieces() -> Iterator[bytes]:
         ValueError: the standard input is closed, not a plain file, or gzip, or this is Windows.
     """
     if sys.stdin is None or not hasattr(os, "pread"):
-        raise ValueError("closed, or on Windows, where reading would move the position")
+        raise ValueError("the standard input is closed, or Windows cannot read it at a position")
     number, place = sys.stdin.fileno(), 0
     if not stat.S_ISREG(os.fstat(number).st_mode):
-        raise ValueError("not a file")
+        raise ValueError("the standard input is not a plain file")
     while piece := os.pread(number, _PIECE, place):
         if not place and piece.startswith(b"\x1f\x8b"):
-            raise ValueError("gzip")
+            raise ValueError("the standard input is compressed with gzip")
         place += len(piece)
         yield piece
 

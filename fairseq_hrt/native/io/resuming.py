@@ -3,7 +3,7 @@
 The finished part is kept in ``<output>.partial``. Beside it, the notes ``<output>.partial.json``
 hold the settings, the numbers of input lines and output bytes that are finished, and the SHA-256 of
 these lines and of these bytes. A later run with the same settings and input continues behind the
-finished part; a run with other ones is refused, so that results are never mixed.
+finished part; a run with other settings or input is refused, so that results are never mixed.
 """
 
 import errno
@@ -85,22 +85,23 @@ def work_files(target: Path) -> Tuple[Path, Path]:
 class ResumableOutput:
     """An output file whose writing can be resumed after an interruption; a context manager.
 
-    Inside the block, :meth:`skip` the input lines that are done, :meth:`append` output for the
-    others, :meth:`finish`, and :meth:`forget` once all files of the run are finished.
+    Inside the block, :meth:`skip` the input lines whose output is done, :meth:`append` the output
+    of the others, and :meth:`finish`. Once all files of the run are finished, :meth:`forget`
+    removes the notes, the JSON file beside the output that describes the finished part.
 
     Args:
         path: the output.
-        settings: all settings that the output depends on, as values that JSON can hold; compared
-            with those in the notes, see this module's docstring.
+        settings: all settings that the output depends on, as values that JSON can hold; they must
+            equal the settings in the notes of an earlier run.
 
     Raises:
         ValueError: the partial file belongs to a run with other settings or to a running process.
         OSError: the file cannot be written.
 
     Attributes:
-        lines, bytes: input lines and output bytes that are done.
+        lines, bytes: how many input lines and output bytes are done.
         finished: whether the output is complete. If an earlier run has completed it, this run only
-            has to compare the input, by :meth:`skip`.
+            calls :meth:`skip`, which checks that the input is still the same.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
@@ -204,8 +205,8 @@ class ResumableOutput:
         write_text(self.notes, json.dumps(notes, indent=1, ensure_ascii=False) + "\n")
 
     def _is_whole(self, path: Path, known: Mapping[str, Any]) -> bool:
-        """Whether a file begins with the bytes that the notes ``known`` describe (if complete:
-        holds only these); stores their hash in ``_output``."""
+        """Whether a file begins with the output that the notes ``known`` describe, and holds
+        nothing else if this output is complete. If so, stores the output's hash in ``_output``."""
         total, left = hashlib.sha256(), known["bytes"]
         try:
             if known["complete"] and path.stat().st_size != left:
@@ -222,10 +223,11 @@ class ResumableOutput:
         return True
 
     def skip(self, source: Iterator[bytes]) -> None:
-        """Reads and discards the lines of the input ``source`` whose output is done already.
+        """Reads and discards the lines of the input ``source`` whose output is done already, after
+        comparing their hash with that in the notes.
 
         Raises:
-            ValueError: the lines differ from those of the interrupted run.
+            ValueError: the lines differ from those of the earlier run.
         """
         left = self.lines
         while left and (block := list(itertools.islice(source, min(left, _SKIPPED)))):
@@ -239,8 +241,8 @@ class ResumableOutput:
             )
 
     def append(self, lines: List[bytes], data: bytes) -> None:
-        """Appends the output ``data`` of the input ``lines``, as a block after which a run can
-        resume.
+        """Appends ``data``, the output of the input ``lines``, and updates the notes, so that a
+        later run can resume after these lines.
 
         Raises:
             OSError: the disk is full; the error names the file.
@@ -262,8 +264,8 @@ class ResumableOutput:
         self._write_notes(complete=False)
 
     def finish(self) -> None:
-        """Renames the finished file to its target; the notes stay until :meth:`forget`, as long as
-        other files of the run may be unfinished.
+        """Renames the finished file to its target. The notes stay until :meth:`forget`, since other
+        files of the run may be unfinished.
 
         Raises:
             OSError: the file cannot be renamed.

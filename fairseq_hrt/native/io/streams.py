@@ -112,7 +112,7 @@ def _decompressed(source: BinaryIO) -> BinaryIO:
 
 
 def raw_lines(source: BinaryIO, name: str, longest: int = -1) -> Iterator[bytes]:
-    """Yields the lines of a stream unchanged. Only a line feed ends a line; one of more than
+    """Yields the lines of a stream unchanged. Only a line feed ends a line; a line of more than
     ``longest`` bytes is cut into several, unless ``longest`` is negative.
 
     Raises:

@@ -247,7 +247,7 @@ def test_a_decoder_is_told_what_is_wanted(folder):
 def test_how_a_bundle_is_loaded_is_no_option_of_a_call(folder, name):
     model = Translator(bundle.load_bundle(folder), Refusing())
     with pytest.raises(
-        ValueError, match=f"{name} is not an option of translating: a bundle has its weights"
+        ValueError, match=f"{name} is not an option of translating: the weights belong to"
     ):
         model.translate("a b", **{name: "native"})
     with pytest.raises(ValueError, match=f"{name} is not an option"):
