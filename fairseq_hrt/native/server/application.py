@@ -38,11 +38,11 @@ def _file(name: str, kind: str) -> Handler:
 
 
 def check(settings: Settings) -> None:
-    """Checks, before models are loaded, what can be checked quickly: the file of keys, and the
-    description of each bundle.
+    """Checks, before models are loaded, what can be checked quickly: the file of API keys, and the
+    description of each bundle (``bundle.json``).
 
     Raises:
-        ValueError: a system's folder is not a bundle, or the keys cannot be read.
+        ValueError: a system's folder is not a bundle, or the file of API keys cannot be read.
     """
     read_keys(settings.key_file)
     for _, folder in settings.systems:
@@ -51,16 +51,17 @@ def check(settings: Settings) -> None:
 
 
 def create_application(settings: Settings, load: LoadTranslator = load_translator) -> Starlette:
-    """Makes the application. Its systems are loaded when it starts, or earlier by
+    """Makes the ASGI application. Its systems are loaded when it starts, or earlier by
     ``application.state.server.load()``.
 
     Args:
         settings: the server's options.
-        load: makes the translator of a bundle, see :data:`.systems.LoadTranslator`; another
-            function puts other translators behind the same interface.
+        load: makes the translator of a bundle from its folder and the settings, see
+            :data:`.systems.LoadTranslator`; another function puts other translators behind the same
+            interface.
 
     Raises:
-        ValueError: the keys cannot be read.
+        ValueError: the file of API keys cannot be read or has no key.
     """
     server = Server(settings, load)
 

@@ -54,7 +54,7 @@ class Request:
         body: the part of the body that has been read and the application has not taken yet.
         complete: whether the body has been read to its end.
         scope: the request's scope for ASGI; None until its head has been read to the end.
-        answered: whether the request has its answer, so that the rest of it is not needed.
+        answered: whether the request has its answer, so that the rest of its body is not needed.
     """
 
     def __init__(self, answered: bool = False) -> None:
@@ -67,7 +67,8 @@ class Request:
 
 class Connection(asyncio.BufferedProtocol):
     """A connection to a client, whose requests it answers one at a time. A request that comes
-    while an earlier one is being answered is dropped, and the connection ends with that answer.
+    while an earlier one is being answered is dropped, and the connection is closed after the answer
+    to the earlier one.
 
     httptools (llhttp) parses requests: in linear time, and it refuses what can be read in two ways,
     such as ``Content-Length`` beside ``Transfer-Encoding``.
@@ -145,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_begin(self) -> None:
         if not self._request.answered:
-            raise ValueError("a request came before the last one was answered")
+            raise ValueError("a request came before the previous one was answered")
         self._request = Request()
 
     def on_url(self, url: bytes) -> None:
@@ -229,8 +230,8 @@ class Connection(asyncio.BufferedProtocol):
             await self._change()
 
     def _feed(self, data: bytes) -> None:
-        """Gives received bytes to the parser, which calls the methods above. Sets ``_wrong`` if the
-        bytes are not valid HTTP."""
+        """Gives received bytes to the parser, which calls the methods ``on_…`` of this class. Sets
+        ``_wrong`` if the bytes are not valid HTTP."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
@@ -249,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
             self._feed(b"\r\n".join([*lines, b"", data[found.args[0] :]]))
 
     async def _change(self) -> None:
-        """Waits until the client has sent something or can send nothing more."""
+        """Waits until the client has sent something or has ended its side of the connection."""
         self._changed.clear()
         await self._changed.wait()
 
@@ -424,7 +425,8 @@ class Server:
             client.close()
 
     def welcome(self, connection: Connection) -> None:
-        """Adds a new connection to :attr:`connections`; if these are too many, closes another."""
+        """Adds a new connection to :attr:`connections`; if ``most`` are open already, closes one
+        that waits for its client, if there is such a one."""
         if len(self.connections) >= self._most:
             self._make_room()
         self.connections.add(connection)

@@ -31,8 +31,9 @@ class LanguageDetector:
     """Detects languages by py3langid, whose model is part of that package.
 
     Args:
-        languages: ISO 639-1 codes of the languages that may be found; those that py3langid lacks
-            never are. A text without letters counts as a text in the first of them.
+        languages: ISO 639-1 codes of the languages that may be found; languages that py3langid
+            does not support are never found. A text without letters counts as a text in the first
+            one of the list.
     """
 
     def __init__(self, languages: Sequence[str]) -> None:
@@ -43,8 +44,9 @@ class LanguageDetector:
         ``[{"confidence": 0 … 100, "language": code}]``, the most probable first.
 
         The confidence is the probability in per cent among all languages that py3langid has, so it
-        is low for a text in a language that is not served. Languages below 1 are left out, except
-        the best one. A text without letters can be in any language: confidence 0.
+        is low for a text in a language that is not served. Languages with a confidence below 1 are
+        left out, except the most probable one. A text without letters can be in any language: the
+        result has the first language of the list, with the confidence 0.
         """
         found = []
         if any(sign.isalpha() for sign in text):

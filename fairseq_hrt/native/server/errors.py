@@ -18,5 +18,5 @@ class RequestError(Exception):
 
 
 def invalid(message: str) -> RequestError:
-    """Makes the error for a request that cannot be understood (status 400)."""
+    """Makes the error for a request whose content is refused (status 400). ``message``: why."""
     return RequestError(400, f"Invalid request: {message}")

@@ -9,7 +9,8 @@ from .settings import Settings
 
 
 def describe_interface(settings: Settings) -> Dict[str, Any]:
-    """Makes the OpenAPI document; the limits in it are those of ``settings``."""
+    """Makes the OpenAPI document, as the content of a JSON object; the limits in it are those of
+    ``settings``."""
     text = {"type": "string", "maxLength": settings.max_characters}
     language = {"type": "string", "description": "ISO 639-1 code"}
     translate = _translation_request(settings, text, language)

@@ -8,8 +8,8 @@ from .errors import RequestError
 
 
 def read_keys(path: Optional[Path]) -> List[str]:
-    """Reads the keys in a file, one per line; empty lines and those that begin with ``#`` are left
-    out. Without a file (None) there are no keys.
+    """Reads the API keys in a file, one per line; empty lines and lines that begin with ``#`` are
+    left out. Without a file (None) there are no keys.
 
     Raises:
         ValueError: the file cannot be read or holds no key.
@@ -27,11 +27,12 @@ def read_keys(path: Optional[Path]) -> List[str]:
 
 
 def check_key(fields: Mapping[str, Any], authorization: str, keys: Sequence[str]) -> None:
-    """Checks that a request has one of the keys, in its field ``api_key`` or as a bearer token in
-    its header ``authorization``. If there are no ``keys``, every request passes.
+    """Checks that a request has one of the API keys, in its field ``api_key`` or as a bearer token
+    in its header ``authorization``. If there are no ``keys``, every request passes.
 
     Raises:
-        RequestError: status 400 without a key and 403 for a wrong one, as in LibreTranslate.
+        RequestError: status 400 if the request has no key, 403 if its key is not one of ``keys``,
+            as in LibreTranslate.
     """
     if not keys:
         return

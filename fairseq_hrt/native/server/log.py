@@ -34,7 +34,7 @@ class BackgroundHandler(logging.Handler):
         threading.Thread(target=self._write, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Gives a record to the thread that writes, or drops the record if too many wait."""
+        """Gives a record to the thread that writes, or drops it if :data:`MOST_LINES` wait."""
         if self._lines.qsize() >= MOST_LINES:
             self._dropped += 1
             return

@@ -22,7 +22,8 @@ _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 3
 
 class Metrics:
     """The metrics of this process. If the environment variable :data:`FOLDER_VARIABLE` names a
-    folder, all worker processes store their metrics in it, and each reports the sums over all."""
+    folder, all worker processes store their metrics in it, and each reports the sums over all
+    workers."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -57,14 +58,14 @@ class Metrics:
         self._decoding.labels(system).observe(seconds)
 
     def observe_queue(self, system: str, waiting: int) -> None:
-        """Stores the number of sentences in a system's queue, if there are several workers: each
-        may be asked to report the metrics of all. Else :meth:`watch_queue` serves instead."""
+        """With several workers, stores the number of sentences in a system's queue, for whichever
+        worker reports the metrics of all. With one worker does nothing, see :meth:`watch_queue`."""
         if _shared():
             self._queue.labels(system).set(waiting)
 
     def watch_queue(self, system: str, waiting: Callable[[], int]) -> None:
-        """Has ``waiting`` called for the number of sentences in a system's queue whenever metrics
-        are reported. With several workers :meth:`observe_queue` serves instead."""
+        """With one worker, has ``waiting`` called for the number of sentences in a system's queue
+        whenever metrics are reported. With several does nothing, see :meth:`observe_queue`."""
         if not _shared():
             self._queue.labels(system).set_function(waiting)
 
@@ -103,8 +104,8 @@ def reserve_space(systems: int) -> None:
 
 
 def forget_worker(process: Optional[int]) -> None:
-    """Takes the queues of a worker that has died out of the metrics; its finished requests stay
-    counted. ``process`` is the worker's process id; None: nothing is done."""
+    """Removes the queue lengths of a worker that has died from the metrics; its finished requests
+    stay counted. ``process`` is the worker's process id; None: nothing is done."""
     if _shared() and process is not None:
         multiprocess.mark_process_dead(process)
 

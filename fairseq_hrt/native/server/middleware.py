@@ -54,7 +54,7 @@ def guard(settings: Settings, metrics: Metrics) -> Callable[[str], List[Middlewa
 
 class Answered:
     """Turns errors of the inner middleware and the route into answers. Adds :data:`HEADERS` to each
-    answer, logs its status and duration but no text, and counts it.
+    answer, logs its status and duration but no text, and counts the answer.
 
     An answer is sent when it is complete, so a client that reads slowly occupies neither a place of
     :class:`Placed` nor the time of a request.
@@ -163,7 +163,7 @@ class InTime:
 
     Args:
         app: the inner application.
-        seconds: time for both reading the body and answering.
+        seconds: time for reading the body and answering, together.
         max_body: most bytes of the body; more are refused with status 413.
     """
 

@@ -49,8 +49,8 @@ RESTART_SECONDS = 0.5
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Makes a socket that is bound to the address, but does not listen: models have to be loaded
-    before clients may connect.
+    """Makes a socket that is bound to the address, but does not listen yet: models have to be
+    loaded before clients may connect.
 
     Raises:
         ValueError: there is no such address, or it is in use.
@@ -81,13 +81,14 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 def connections_within_limits(wanted: int) -> int:
     """Returns the number of connections that this process can have open, at most ``wanted``; logs a
-    warning if that is fewer. Raises the process's limit of open files as far as they need it and
-    the system permits."""
+    warning if there are fewer. Raises the process's limit of open files as far as these connections
+    need and the operating system permits."""
     if WINDOWS:
         possible = min(wanted, WINDOWS_SOCKETS - OTHER_FILES)
         if possible < wanted:
             logger.warning(
-                "--max-connections %d: on Windows a process watches %d sockets, so it takes %d",
+                "--max-connections %d: on Windows a process watches %d sockets, so it takes %d"
+                " connections",
                 wanted,
                 WINDOWS_SOCKETS,
                 possible,
@@ -102,7 +103,8 @@ def connections_within_limits(wanted: int) -> int:
     possible = max(1, min(wanted, soft - OTHER_FILES))
     if possible < wanted:
         logger.warning(
-            "--max-connections %d: this process may open %d files (ulimit -n), so it takes %d",
+            "--max-connections %d: this process may open %d files (ulimit -n), so it takes %d"
+            " connections",
             wanted,
             soft,
             possible,
@@ -128,6 +130,10 @@ def at_signals(stop: Callable[[], Any]) -> None:
 def loaded(settings: Settings, load: LoadTranslator = load_translator) -> Starlette:
     """Makes the application and loads its systems.
 
+    Args:
+        settings: the server's options.
+        load: makes the translator of a bundle, see :func:`.application.create_application`.
+
     Raises:
         ValueError: a system cannot be loaded.
     """
@@ -142,12 +148,12 @@ def answer(
     listening: socket.socket,
     started: Callable[[], None],
 ) -> None:
-    """Answers requests until one of the signals of :func:`at_signals` comes, and then those that
-    have already been sent.
+    """Answers requests until one of the signals of :func:`at_signals` comes, and then the requests
+    that have already been sent.
 
     Args:
         application: the application, with its systems loaded.
-        settings: the limits.
+        settings: the server's options, for its limits of time and connections.
         listening: a bound socket; closed at the end.
         started: called as soon as requests are answered.
     """
@@ -225,7 +231,8 @@ def serve(
 
     Args:
         settings, host, port, workers: the options of ``fairseq-hrt serve``.
-        load: see :func:`.application.create_application`; used only if there is one process.
+        load: makes the translator of a bundle, see :func:`.application.create_application`; used
+            only with one worker, as several load their systems by the default function.
 
     Raises:
         ValueError: a system cannot be loaded, or the address is not available.
@@ -257,12 +264,13 @@ def supervise(
     """Lets several processes answer requests, and replaces those that die, until a signal comes.
 
     Args:
-        settings, workers: see :func:`serve`.
+        settings: the server's options.
         listening: the bound socket that the processes share.
-        announce: called once, as soon as the first of them answers requests.
+        announce: called once, as soon as the first process answers requests.
+        workers: the number of processes.
 
     Raises:
-        ValueError: a worker cannot start, and no other has.
+        ValueError: a worker cannot start, and no other one has started.
     """
     context = multiprocessing.get_context("spawn")
     # Tells that a worker has started, or that a signal has come.

@@ -62,7 +62,7 @@ DECODING: Dict[str, Dict[str, Any]] = _choices()
 
 
 def accepts(choice: Mapping[str, Any], value: Any) -> bool:
-    """Whether a value of a request fits the schema ``choice``, an entry of :data:`DECODING`."""
+    """Whether a value of a request fits the JSON schema ``choice``, a value of :data:`DECODING`."""
     if choice["type"] == "string":
         return isinstance(value, str) and value in choice["enum"]
     if choice["type"] == "boolean" or isinstance(value, bool):
@@ -73,8 +73,8 @@ def accepts(choice: Mapping[str, Any], value: Any) -> bool:
 
 
 def in_words(choice: Mapping[str, Any]) -> str:
-    """States in words, for an error message, which values fit the schema ``choice``, an entry of
-    :data:`DECODING`: ``one of a, b``, ``true or false`` or ``an integer from 1 to 16``."""
+    """States in words, for an error message, which values fit the JSON schema ``choice``, a value
+    of :data:`DECODING`: ``one of a, b``, ``true or false`` or ``an integer from 1 to 16``."""
     if choice["type"] == "string":
         return "one of " + ", ".join(choice["enum"])
     if choice["type"] == "boolean":
@@ -96,8 +96,8 @@ class TranslationRequest:
         alternatives: number of further translations of each text.
         system: name of a system, or None for the first that fits the languages.
         graph: whether the graphs of the translations are asked for.
-        keep: whether placeholders of plain text are kept untranslated.
-        glossary: given translations of terms, or None.
+        keep: whether placeholders of plain text (addresses, tags, ``{name}``) stay untranslated.
+        glossary: the translations to use for terms, or None.
     """
 
     texts: Tuple[str, ...]
@@ -113,8 +113,12 @@ class TranslationRequest:
 
 
 def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
-    """Reads the fields of a request: those of its body, JSON or a form, and those of its query. If
-    both have a field, that of the body counts.
+    """Reads the fields of a request, {name: value}: those of its body, JSON or a form, and those of
+    its query. If both have a field, the body's counts.
+
+    Args:
+        body, content_type: the request's body and its header ``Content-Type``.
+        query: the part of the address behind ``?``.
 
     Raises:
         RequestError: status 400 if the body does not match its content type, 415 if that type
@@ -231,7 +235,7 @@ def translation_request(
         detailed: True for our own interface (/v1/translate), False for LibreTranslate's.
 
     Raises:
-        RequestError: status 400; the message names the wrong field.
+        RequestError: status 400; the message names the field that is refused.
     """
     _require_known(fields, detailed)
     query = _query(fields)
@@ -239,7 +243,9 @@ def translation_request(
     source, target = _word(fields, "source"), _word(fields, "target")
     form = fields.get("format") or "text"
     if form not in FORMATS:
-        raise RequestError(400, f"{_shown(form)} format is not supported")
+        raise RequestError(
+            400, f"{_shown(form)} format is not supported: use {' or '.join(FORMATS)}"
+        )
     system = fields.get("system")
     if system is not None and not isinstance(system, str):
         raise invalid("system must be a string")
@@ -272,7 +278,9 @@ def _glossary(given: Any, settings: Settings) -> Optional[Glossary]:
         raise invalid("glossary must be an object of terms and their translations")
     count = len(given) if isinstance(given, dict) else given.count("\n") + 1
     if count > settings.max_terms:
-        raise invalid(f"glossary ({count}) exceeds term limit ({settings.max_terms})")
+        raise invalid(
+            f"glossary ({count}) exceeds term limit ({settings.max_terms}): send fewer terms"
+        )
     try:
         return Glossary(given) if isinstance(given, dict) else Glossary.parse(given)
     except ValueError as error:
@@ -282,14 +290,16 @@ def _glossary(given: Any, settings: Settings) -> Optional[Glossary]:
 
 
 def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
-    """The decoding options that a request of our own interface chooses, {name: value}.
+    """The decoding options that a request to /v1/translate chooses in its field ``options``, {name:
+    value}. LibreTranslate's interface has no such field.
 
     Args:
-        fields: the fields of the request.
-        task: the task of the system that is to translate.
+        fields: the fields of the request; all but ``options`` are ignored.
+        task: fairseq's task of the system that is to translate.
 
     Raises:
-        RequestError: status 400 for an option that may not be chosen, or a value out of its range.
+        RequestError: status 400 for an option that :data:`DECODING` lacks, or that belongs to
+            another task, or for a value out of the option's range.
     """
     given = fields.get("options") or {}
     if not isinstance(given, dict):
@@ -302,7 +312,7 @@ def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
     for name, value in sorted(given.items()):
         if name not in known:
             raise invalid(
-                f"option {_shown(name)} cannot be chosen here; there are: {', '.join(known)}"
+                f"option {_shown(name)} cannot be chosen here; choose among: {', '.join(known)}"
             )
         if not accepts(DECODING[name], value):
             raise invalid(f"option {name} must be {in_words(DECODING[name])}")
@@ -310,12 +320,15 @@ def decoding_options(fields: Mapping[str, Any], task: str) -> Dict[str, Any]:
 
 
 def _require_known(fields: Mapping[str, Any], detailed: bool) -> None:
-    """Raises RequestError for a field that has no effect. If ``detailed`` (/v1/translate), that is
-    any unknown field; else only one of /v1/translate, since LibreTranslate ignores unknown ones."""
+    """Raises RequestError for a field that has no effect. If ``detailed`` (/v1/translate), any
+    unknown field is refused; else only a field of /v1/translate, as LibreTranslate ignores unknown
+    fields."""
     known = (*COMPATIBLE, *OWN, *DETAILED)
     for name in fields:
         if not detailed and name in DETAILED:
-            raise invalid(f"{name} is a field of /v1/translate")
+            raise invalid(
+                f"{name} is a field of /v1/translate: send the request there, or leave it out"
+            )
         if not detailed or name in known:
             continue
         raise invalid(
@@ -325,7 +338,7 @@ def _require_known(fields: Mapping[str, Any], detailed: bool) -> None:
 
 
 def text_of(fields: Mapping[str, Any], settings: Settings) -> str:
-    """The text of a request to detect its language; several texts are joined by line breaks.
+    """The text whose language a request asks for; several texts are joined by line breaks.
 
     Raises:
         RequestError: status 400, the texts are missing, too long or too many.
@@ -345,10 +358,15 @@ def _texts(query: Any, settings: Settings) -> List[str]:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise invalid("q must be a string or a list of strings")
     if len(texts) > settings.max_texts:
-        raise invalid(f"request ({len(texts)}) exceeds text limit ({settings.max_texts})")
+        raise invalid(
+            f"request ({len(texts)}) exceeds text limit ({settings.max_texts}): send fewer texts"
+        )
     characters = sum(map(len, texts))
     if characters > settings.max_characters:
-        raise invalid(f"request ({characters}) exceeds text limit ({settings.max_characters})")
+        raise invalid(
+            f"request ({characters}) exceeds text limit ({settings.max_characters}): send fewer"
+            " characters"
+        )
     # Half of a surrogate pair can stand in JSON but in no response.
     return [re.sub("[\ud800-\udfff]", "\ufffd", text) for text in texts]
 

@@ -90,8 +90,9 @@ class Server:
         list(self._threads.map(lambda _: together.wait(), range(_THREADS)))
 
     def close(self) -> None:
-        """Ends the threads of all queues and of the preparation. Called when requests have been
-        answered: it waits at most a second, for batches whose results nobody needs."""
+        """Ends the threads of all queues and those that prepare texts. To be called when all
+        requests have been answered: at most a second is left to batches that are still being
+        decoded, as nobody needs their results."""
         for system in self.catalogue.systems:
             system.batcher.close()
         for system in self.catalogue.systems:
@@ -120,8 +121,9 @@ class Server:
         return JSONResponse(answer)
 
     async def _ranked(self, wanted: TranslationRequest, system: ServedSystem) -> List[List[str]]:
-        """For each text of a request its best translation by a system and ``wanted.alternatives``
-        others, best first; the best one stands in for missing others."""
+        """For each text of a request its best translation by ``system`` and ``wanted.alternatives``
+        others, best first; where there are fewer others, the best one is repeated in their place.
+        """
         options = (
             alternatives_options(system, wanted.alternatives + 1, {}) if wanted.alternatives else {}
         )
@@ -170,7 +172,9 @@ class Server:
         fields = await self._fields(request)
         wanted = translation_request(fields, self.settings, detailed=True)
         if wanted.format != "text":
-            raise invalid("format html has no details; use /translate")
+            raise invalid(
+                "format html is not supported by /v1/translate: use /translate, or format text"
+            )
         source, detected = await self._source(wanted, itself=False)
         system = self.catalogue.choose(wanted, source)
         options = decoding_options(fields, system.bundle.task)
@@ -238,8 +242,8 @@ class Server:
         self, wanted: TranslationRequest, *, itself: bool
     ) -> Tuple[str, Optional[Dict[str, Any]]]:
         """Returns the code of a request's source language and, if it had to be detected, its entry
-        in the result of :meth:`.detection.LanguageDetector.detect`, else None. ``itself``: whether
-        the target language itself may be detected."""
+        in the result of :meth:`.detection.LanguageDetector.detect` (language and confidence), else
+        None. ``itself``: whether the target language may be the result, too."""
         if wanted.source != "auto":
             return wanted.source, None
         text = "\n".join(wanted.texts)
@@ -268,7 +272,9 @@ class Server:
             options = {**options, "glossary": glossary}
         sentences = [sentence for text in texts for sentence in text.sentences]
         if len(sentences) > limit:
-            raise invalid(f"request ({len(sentences)}) exceeds sentence limit ({limit})")
+            raise invalid(
+                f"request ({len(sentences)}) exceeds sentence limit ({limit}): send fewer sentences"
+            )
         require_room(system, len(sentences), options, self.settings)
         try:
             found = await system.submit(sentences, **options) if sentences else []

@@ -93,7 +93,7 @@ class Settings:
             raise ValueError("no system: give at least one bundle")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"two systems are called {twice[0]!r}: give them names, NAME=BUNDLE")
+            raise ValueError(f"two systems are called {twice[0]!r}: give each its own, NAME=BUNDLE")
 
         for name, option, _ in self.options:
             if name not in names:

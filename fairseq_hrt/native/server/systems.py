@@ -43,12 +43,14 @@ class ServedSystem:
     Attributes:
         name: the name by which requests choose the system.
         bundle: the bundle that was loaded.
-        translator: translates with the bundle, see :data:`LoadTranslator`.
+        translator: translates with the bundle, the result of a :data:`LoadTranslator`.
         batcher: the queue of the system's sentences.
         alternatives: whether the system can find several translations of a sentence.
-        aligned: whether it can find the source subword that each target subword is aligned with.
+        aligned: whether the system can find the source subword that each target subword is aligned
+            with.
         options: decoding options that override the bundle's, {name: value}.
-        glossary: its default glossary, over which that of a request takes precedence; or None.
+        glossary: the system's default glossary, over which that of a request takes precedence; or
+            None.
     """
 
     name: str
@@ -61,8 +63,8 @@ class ServedSystem:
     glossary: Optional[Glossary] = None
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
-        """Puts sentences into the queue and waits for their results, one for each, in order; see
-        :meth:`..bundles.batching.Batcher.submit`. ``options``: decoding options of these sentences.
+        """Puts sentences into the queue and waits for their translations, one for each, in order;
+        see :meth:`..bundles.batching.Batcher.submit`. ``options``: their decoding options.
 
         Raises:
             RequestError: the queue is full (status 429) or closed (503).
@@ -107,7 +109,7 @@ def load_served(
         name, folder: the system's name and its bundle's folder.
         settings: the server's options.
         metrics: counts the system's batches and reports the length of its queue.
-        load: makes the translator of a bundle.
+        load: makes the translator of a bundle, see :data:`LoadTranslator`.
 
     Raises:
         ValueError: the folder is not a bundle, or the bundle cannot be loaded.
@@ -223,7 +225,8 @@ def require_room(
         length = f", {longer:.1f} times as long as usual" * (longer > 1)
         raise invalid(
             f"{sentences} sentences with {hypotheses} translations each{length} exceed what one"
-            f" request may take ({most}): ask for fewer sentences at a time"
+            f" request may take ({most} translations of usual length): ask for fewer sentences at a"
+            " time"
         )
 
 
@@ -242,9 +245,9 @@ def _longest(options: Mapping[str, Any]) -> float:
 def load_translator(folder: Path, settings: Settings) -> Any:
     """Loads a bundle on the engine that the settings name.
 
-    ``auto`` is decided here, once. A translator that changed from the native engine to PyTorch for
-    the options of a single request would load PyTorch while other requests wait, or fail if it is
-    not installed.
+    ``auto`` is decided here, once per system. A translator that changed from the native engine to
+    PyTorch for the options of a single request would load PyTorch while other requests wait, or
+    fail if it is not installed.
 
     Raises:
         ValueError: see :func:`fairseq_hrt.from_pretrained`.
@@ -292,8 +295,8 @@ def _several(bundle: Bundle) -> Optional[Dict[str, Any]]:
 
 def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> Dict[str, Any]:
     """The options, {name: value}, with which a bundle finds ``hypotheses`` translations of a
-    sentence. ``given`` are options that override the bundle's. The beam is not smaller than with
-    these alone, so that asking for further translations does not make the best one worse."""
+    sentence. ``given`` are options that override the bundle's. The beam is not smaller than without
+    further translations, so that asking for these does not make the best one worse."""
     usual = {**bundle.runtime_options, **bundle.options, **given}
     beam = max(hypotheses, _beam(usual))
     found: Dict[str, Any] = {"beam": beam, "nbest": hypotheses}
@@ -404,7 +407,8 @@ class Catalogue:
         languages. ``source`` is the source language, detected if necessary.
 
         Raises:
-            RequestError: status 400, no system fits, or that of the request's name does not.
+            RequestError: status 400, no system translates between these languages, or the system
+                that the request names does not.
         """
         pairs = self._pairs
         wanted = source.lower(), request.target.lower()

@@ -35,9 +35,10 @@ class GivenTerm(NamedTuple):
     Attributes:
         source: the term, as the source sentence has it.
         origin: index of its first character in the source sentence.
-        text: the given translation, as it stands in the sentence's translation.
+        text: the given translation, as it is written in the sentence's translation.
         start, end: ``text`` is the characters [start, end) of the sentence's translation.
-        replaced: the model's own words that stood in its place; empty if it was inserted.
+        replaced: the model's own words in place of ``text``: the same if the model wrote it itself,
+            empty if it was inserted.
     """
 
     source: str
@@ -48,8 +49,8 @@ class GivenTerm(NamedTuple):
     replaced: str
 
     def moved(self, more: int, origin: int = 0) -> "GivenTerm":
-        """The same term after its place has moved by ``more`` characters in the translation and by
-        ``origin`` characters in the source."""
+        """A copy of the term whose place is ``more`` characters further on in the translation, and
+        ``origin`` characters further on in the source."""
         return self._replace(
             origin=self.origin + origin, start=self.start + more, end=self.end + more
         )
@@ -65,14 +66,14 @@ def with_terms(
     """Puts the given translation of each term into a sentence's translation.
 
     Where the model has written the given translation itself, nothing changes. Elsewhere the given
-    translation replaces the words that belong to the term. If no words do, it is inserted: beside
-    the translation of the nearest aligned word or, without an alignment, at the same relative place
-    as the term in the source.
+    translation replaces the words that belong to the term. If no words belong to the term, the
+    given translation is inserted: beside the translation of the nearest aligned word or, without an
+    alignment, at the same relative place as the term in the source.
 
     Args:
         source, translation: a sentence and its translation.
-        found: the links between the two; empty where the model aligns no words.
-        terms: the terms found in the source, in its order.
+        found: the links between their words; empty where the model aligns no words.
+        terms: the terms found in the source, in the order of the source.
         alone: the model's translation of each of ``terms`` by itself; empty: the words that belong
             to a term are found by the links only.
 
@@ -137,7 +138,8 @@ def without_terms(translation: str, given: Sequence[GivenTerm]) -> str:
 
 def links_with_terms(found: Sequence[Link], given: Sequence[GivenTerm]) -> List[Link]:
     """Converts the links of a translation without given terms to links of the same translation with
-    them. Each term gets one link, from its given translation to the middle of the source term.
+    these terms. The links of words that a term replaced are dropped; each term gets one link, from
+    its given translation to the middle of the source term.
 
     Args:
         found: the links of the translation that :func:`without_terms` returns.
@@ -214,7 +216,7 @@ def _alike(texts: Sequence[str], own: Sequence[str]) -> List[Tuple[int, float]]:
         own: the words of the term's translation.
 
     Returns:
-        (index in ``texts``, likeness from _LIKE to 1) of each such word, in order.
+        (index in ``texts``, likeness from _LIKE to 1) of each such word, in the order of ``texts``.
     """
     most = max(map(len, own), default=0)
     # A short word such as a preposition is not looked for by itself.
@@ -226,9 +228,9 @@ def _alike(texts: Sequence[str], own: Sequence[str]) -> List[Tuple[int, float]]:
 
 
 def _grown(span: _Span, texts: Sequence[str], wanted: Sequence[str], taken: bytearray) -> _Span:
-    """Extends ``span``, one word of ``texts``, by the words beside it that resemble the remaining
-    words of the term's translation, ``wanted``. Returns the longer span, and sets the entries of
-    the added words in ``taken`` to 1."""
+    """Extends ``span``, one word of ``texts`` (the words of the sentence's translation), by the
+    words beside it that resemble the remaining words of the term's translation, ``wanted``. Returns
+    the longer span. ``taken`` has 1 for each word that belongs to a term, and is updated."""
     places = [span[0]]
     left = list(wanted)
     left.remove(max(left, key=lambda word: _likeness(texts[span[0]], word)))
@@ -246,8 +248,9 @@ def _grown(span: _Span, texts: Sequence[str], wanted: Sequence[str], taken: byte
 
 
 def _untaken(span: _Span, texts: Sequence[str], taken: bytearray) -> _Span:
-    """The first words of the stretch ``span`` that no term has taken, without leading short words
-    such as articles; an empty span if all are taken. Sets their entries in ``taken`` to 1."""
+    """The first words of the stretch ``span`` that belong to no term yet, without leading short
+    words such as articles; an empty span if all belong to terms. ``texts`` are all words of the
+    translation; ``taken`` has 1 for each that belongs to a term, and is updated."""
     start, end = span
     while start < end and taken[start]:
         start += 1
@@ -325,9 +328,9 @@ def _occurrences(text: str, translation: str) -> Iterator[_Span]:
 
 
 def _free(translation: str, span: _Span, fixed: Sequence[_Span]) -> _Span:
-    """The longest part of ``span`` that lies outside the sorted spans ``fixed``, which must not
-    change; if all of ``span`` lies within them, an empty span at its end or, where that is inside
-    one of them, at the end of that one."""
+    """The longest part of ``span`` that lies outside the sorted spans ``fixed``, whose text must
+    not change. If all of ``span`` lies within fixed spans: an empty span at the end of ``span`` or,
+    if this end is inside a fixed span, at the end of the fixed span."""
     start, end = span
     best, place = (0, 0), start
     for low, high in (*fixed, (end, end)):
@@ -344,8 +347,9 @@ def _free(translation: str, span: _Span, fixed: Sequence[_Span]) -> _Span:
 
 
 def _with_repeated(translation: str, span: _Span, given: str, limits: _Span) -> _Span:
-    """Extends a span, within ``limits``, by the short words beside it with which the translation
-    ``given`` for a term also begins or ends.
+    """Extends ``span``, characters of the translation that are to be replaced, by the short words
+    beside it with which the translation ``given`` for a term also begins or ends. The result stays
+    within ``limits``, the characters [start, end).
 
     An article does not belong to the words of a term: if «die netten Köche» replaced only
     «freundlichen Köche» in «die freundlichen Köche», the result would have «die» twice. Longer

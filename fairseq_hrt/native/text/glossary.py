@@ -163,7 +163,7 @@ class Glossary:
         if node.setdefault("", {}).setdefault(exact, translated) != translated:
             raise ValueError(
                 f"term {shown(term)} has two translations, {shown(node[''][exact])} and"
-                f" {shown(translated)}, in another spelling of the term: keep one"
+                f" {shown(translated)}, in two spellings of the term: keep one"
             )
 
     @classmethod
@@ -202,14 +202,17 @@ class Glossary:
             columns = line.split("\t")
             try:
                 if len(columns) != 2:
-                    raise ValueError(f"{shown(line)} is not a term, a tab and its translation")
+                    raise ValueError(
+                        f"{shown(line)} is not a term, a tab and its translation: write one tab"
+                        " between the two"
+                    )
                 term, translation = (
                     _checked(kind, column) for kind, column in zip(("term", "translation"), columns)
                 )
                 if found.setdefault(term, translation) != translation:
                     raise ValueError(
                         f"{shown(term)} has the translation {shown(found[term])} in line"
-                        f" {lines[term]}: keep one of them"
+                        f" {lines[term]}, and another one here: remove one of the two lines"
                     )
             except ValueError as error:
                 raise ValueError(f"{name}, line {number}: {error}") from None
@@ -235,8 +238,8 @@ class Glossary:
         return cls.read(given)
 
     def over(self, other: "Optional[Glossary]") -> "Glossary":
-        """A glossary with the terms of both; the translations of this one take precedence over
-        those of ``other``."""
+        """A glossary with the terms of this one and of ``other`` (None: only of this one). For a
+        term that both have, it gives the translation of this one."""
         if other is None:
             return self
         both = object.__new__(type(self))
@@ -276,8 +279,8 @@ class Glossary:
         return sorted(terms)
 
     def _candidates(self, units: "_Units") -> Iterator[Tuple[int, int]]:
-        """Yields (index of the first unit, index of the last) for every place where a term stands;
-        these places may overlap."""
+        """Yields (index of the first unit, index of the last) for every place where a text, given
+        as its ``units``, has a term; these places may overlap."""
         for root in self._roots:
             for first, (start, _) in enumerate(units.spans):
                 node = root.get(units.bare[first])
@@ -298,17 +301,18 @@ class Glossary:
             found = None if node is None else _fitting(node, units, first, last)
             if found is not None:
                 return found
-        raise AssertionError("a candidate is found again")
+        raise AssertionError("candidate units are not a term of the glossary")
 
 
 class _Units:
     """The units of a text: words, punctuation marks, single characters of scripts without spaces.
 
     Attributes:
-        folded, text: the argument, and its attribute ``text``.
+        folded: the text, the argument.
+        text: its attribute ``text``, the folded text as a string.
         spans: the characters [start, end) of each unit in ``text``.
         bare: each unit in lower case.
-        keys: the same, with a space in front of units that follow white space.
+        keys: each unit as in ``bare``, with a space in front if it follows white space.
     """
 
     def __init__(self, folded: _Folded) -> None:
@@ -346,7 +350,8 @@ GivenGlossary = Union[None, Glossary, Mapping[str, str], str, Path]
 
 
 def _checked(kind: str, value: object) -> str:
-    """Returns a term or translation without needless white space; ``kind`` names it in messages.
+    """Returns a term or translation, ``value``, with runs of white space as single spaces and none
+    at its ends; a term in Unicode's form NFC. ``kind`` names it in messages.
 
     Raises:
         ValueError: it is not a string, is empty or too long, or holds control characters.

@@ -47,7 +47,7 @@ class MarkedUpText(Document):
     Args:
         html: a fragment or a document. The tags of elements that are not closed, or closed in the
             wrong order, stay where they are and separate the texts on both sides of them.
-        aligned: see :class:`Document`.
+        aligned: whether translations have word alignments, see :class:`Document`.
 
     Raises:
         UnreadableMarkup: the HTML cannot be parsed.
@@ -96,10 +96,10 @@ class _Token(NamedTuple):
     """A piece of a document.
 
     Attributes:
-        kind: text, open, close, empty (``<x/>``), comment or other.
+        kind: ``text``, ``open``, ``close``, ``empty`` (``<x/>``), ``comment`` or ``other``.
         name: the name of a tag's element, else empty.
         attributes: {name: value} of a tag; empty for closing tags and other pieces.
-        written: the piece as it stands in the document.
+        written: the piece as it is written in the document.
     """
 
     kind: str
@@ -109,10 +109,10 @@ class _Token(NamedTuple):
 
 
 class _Tokens(HTMLParser):
-    """Splits a document into tags, texts and other pieces, which add up to the whole document.
+    """Splits a document, ``html``, into tags, texts and other pieces, which add up to all of it.
 
     Attributes:
-        found: the pieces.
+        found: the pieces, in the order of the document.
     """
 
     def __init__(self, html: str) -> None:
@@ -173,7 +173,7 @@ class _Open(NamedTuple):
         name: the name of its tag.
         number: index of its opening tag in :attr:`_Events.found`.
         nested: how many inline elements are nested in each other here, this one included. The
-            count starts from 0 in every block, and again after MOST_NESTED.
+            count starts from 0 in every block-level element, and again after MOST_NESTED.
     """
 
     name: str

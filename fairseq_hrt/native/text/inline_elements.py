@@ -22,8 +22,8 @@ class Mark:
         opening, closing: the tags of an element; ``opening`` is the whole of a unit, whose
             ``closing`` is empty.
         start, end: an element encloses the characters [start, end) of the text without marks; for
-            a unit, which stands before character ``start``, both are the same.
-        inside: the marks directly within it.
+            a unit, which is placed before character ``start``, both are the same.
+        inside: the marks directly within this one.
         space_before, space_after: whether white space stands before and after a unit.
         leading: whether a unit begins a line.
         glued: whether a unit directly precedes a letter or digit and does not directly follow one.
@@ -44,13 +44,14 @@ def write_marks(
     root: Mark, text: str, translation: str, found: Sequence[Link], escape: Callable[[str], str]
 ) -> str:
     """Returns the translation with the marks of the text: an element encloses the translations of
-    the words that it enclosed, and a unit stands beside the translation of its neighbour.
+    the words that it enclosed, and a unit (placeholder, image or code) is placed beside the
+    translation of the aligned word nearest to it, on its left or right.
 
     Args:
         root: a mark around the whole text; its ``inside`` holds the marks to write.
         text: the text without marks.
         translation: the translation of ``text``, without marks.
-        found: the links between text and translation.
+        found: the links between the words of ``text`` and of ``translation``.
         escape: applied to each piece of the translation, e.g. to escape it for HTML.
     """
     source, target = Words(text), Words(translation)
@@ -223,7 +224,12 @@ class _Layout:
 
 
 class _Writer:
-    """Writes a translation from left to right, with marks in between, into the list ``parts``."""
+    """Writes a translation from left to right, with marks in between, into the list ``parts``.
+
+    Args:
+        words: the words of the translation.
+        escape: see :func:`write_marks`.
+    """
 
     def __init__(self, words: Words, escape: Callable[[str], str]) -> None:
         self.text, self.words, self.escape = words.text, words, escape
@@ -241,8 +247,8 @@ class _Writer:
             self._place, self._last = place, piece[-1]
 
     def tag(self, word: int, gap: Tuple[int, int], closing: bool = False) -> None:
-        """Writes the text that precedes a tag in the gap before word number ``word``, but not the
-        tag itself. ``gap``: the white space around the tag in the source, see :meth:`_Layout.gap`.
+        """Writes the text that precedes a tag in the gap before the word with index ``word``, but
+        not the tag. ``gap``: the white space around the tag in the source, see :meth:`_Layout.gap`.
         ``closing``: whether the tag belongs to the text before it, as a closing tag does."""
         before, length = gap
         start = self.words.ends[word - 1] if word else 0
@@ -263,8 +269,8 @@ class _Writer:
         self._last, self._space = written[-1], after
 
     def _settle(self, following: str) -> None:
-        """Writes the space that is due after a unit, unless the ``following`` character is white
-        space or a punctuation mark such as a comma."""
+        """Writes a space if the unit written last had one after it in the source, unless the
+        ``following`` character is white space or a punctuation mark such as a comma."""
         if self._space and not following.isspace() and following not in _CLOSING:
             self.parts.append(" ")
         self._space = False
@@ -297,7 +303,7 @@ def _leaf(mark: Mark, side: int) -> Mark:
 
 def _whole(mark: Mark, layout: _Layout, writer: _Writer) -> str:
     """The tags of a mark to which no word of the translation belongs, and of all marks inside it.
-    If its source text is a number that the translation lacks, the number stands between them."""
+    If its source text is a number that the translation lacks, they enclose this number."""
     parts = [mark.opening]
     for place, one in enumerate(mark.inside):
         if place and (_leaf(one, 0).space_before or _leaf(mark.inside[place - 1], -1).space_after):

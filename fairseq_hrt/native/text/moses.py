@@ -1,10 +1,10 @@
 """Moses' punctuation normaliser, tokeniser and detokeniser, with the results of sacremoses but
 without importing it.
 
-Character classes and prefixes are taken from sacremoses (:mod:`.moses_rules`). Its procedures are
-reimplemented, so that a rule costs no time in lines to which it does not apply; tests compare the
-results in every language. Not implemented are protected patterns, which nothing here uses, and the
-detokeniser's rules for Czech.
+Character classes, and abbreviations that keep their full stop, are taken from sacremoses
+(:mod:`.moses_rules`). Its procedures are reimplemented, so that a rule costs no time in lines to
+which it does not apply; tests compare the results in every language. Not implemented are protected
+patterns, which nothing here uses, and the detokeniser's rules for Czech.
 """
 
 import re
@@ -22,8 +22,8 @@ _CJK = (
 
 
 def _class(ends: Ranges, below: int = 0x110000) -> str:
-    """Writes ranges of code points (first, last, first, last, …) as they stand between the brackets
-    of a regular expression; ranges that begin at ``below`` or above are left out."""
+    """Writes ranges of code points (first, last, first, last, …) as a character class of a regular
+    expression, without its brackets; ranges that begin at ``below`` or above are left out."""
     pairs = zip(ends[::2], ends[1::2])
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in pairs if first < below)
 
@@ -362,8 +362,8 @@ class Detokenizer:
 
     def _quote(self, token: str, before: str, quotes: Dict[str, int]) -> Tuple[bool, bool]:
         """Whether the quotation mark ``token`` has a space (on its left, on its right). ``before``
-        is the token before it, or empty. ``quotes`` counts the marks of each kind, which open and
-        close in turn, and is updated."""
+        is the token before it, or empty. ``quotes``, which is updated, is {mark: how many of them
+        came before}: they open and close in turn."""
         name = '"' if not token.strip("„“") else token
         count = quotes.get(name, 0)
         if count % 2 == 0 and self.english and token == "'" and before.endswith("s"):

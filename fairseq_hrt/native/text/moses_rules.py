@@ -64,7 +64,9 @@ class MosesRules:
                 or list(ends) != sorted(ends)
                 or (ends and not 0 <= ends[0] <= ends[-1] < 0x110000)
             ):
-                raise ValueError(f"Moses' rules: {name} is not a sorted list of character ranges")
+                raise ValueError(
+                    f"Moses' rules: {name} is not a sorted list of code points (first, last, …)"
+                )
         for name in ("alpha", "number"):
             # Expressions for Latin text hold only these: they must not be empty.
             if not getattr(self, name) or getattr(self, name)[0] >= ord(LATIN):
@@ -104,7 +106,7 @@ class MosesRules:
             document: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             version = document.pop("format")
             if version != FORMAT:
-                raise ValueError(f"its format is {version!r}, but this release reads {FORMAT}")
+                raise ValueError(f"the format is {version!r}, but this release reads {FORMAT}")
             rules: Dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value
                 for name, value in document.items()
@@ -112,8 +114,8 @@ class MosesRules:
             return cls(**rules)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(
-                f"{path} does not hold rules of text: {printable(str(error))}; pack the bundle"
-                " again"
+                f"{path} does not hold Moses' rules of text: {printable(str(error))}; pack the"
+                " bundle again"
             ) from error
 
 

@@ -19,7 +19,7 @@ class Passage:
     :meth:`close`, in the order of the text.
 
     Args:
-        escape: applied to text when it is written.
+        escape: function that is applied to text when it is written, e.g. to escape it for HTML.
 
     Attributes:
         text: the text to translate, without marks.
@@ -51,7 +51,7 @@ class Passage:
 
         Args:
             text: the text.
-            written: its original spelling, used if the passage stays untranslated; None: the
+            written: the text's original spelling, used if the passage stays untranslated; None: the
                 escaped text.
         """
         self._written.append(self._escape(text) if written is None else written)
@@ -115,7 +115,7 @@ class Passage:
         self._worded = self._worded or not text.isspace()
 
     def finish(self) -> None:
-        """Ends the passage and sets :attr:`text`."""
+        """Ends the passage, to which nothing more is added, and sets :attr:`text`."""
         self.text = "".join(self._parts)
         self._root.end = self._length
 
@@ -128,7 +128,7 @@ class Passage:
 
         Args:
             translation: the translation of :attr:`text`.
-            found: the links between :attr:`text` and the translation.
+            found: the links between the words of :attr:`text` and of the translation.
         """
         if not self.marked:
             return self._escape(translation)
@@ -139,14 +139,14 @@ class Document:
     """A text to translate: passages, and the markup between them.
 
     Args:
-        escape: applied to text when it is written.
-        aligned: whether translations have alignments; without them each piece of text between two
-            marks is a passage of its own.
+        escape: function that is applied to text when it is written, e.g. to escape it for HTML.
+        aligned: whether translations have word alignments; without alignments each piece of text
+            between two marks is a passage of its own.
 
     Attributes:
         aligned: see above.
         passages: the passages with letters or digits, in order.
-        passage: the passage under construction, not yet among them.
+        passage: the passage under construction, which is not yet in ``passages``.
     """
 
     def __init__(self, escape: Callable[[str], str] = str, aligned: bool = False) -> None:
@@ -162,7 +162,7 @@ class Document:
 
         Args:
             text: the text.
-            written: its original spelling, see :meth:`Passage.add`.
+            written: the text's original spelling, or None, see :meth:`Passage.add`.
         """
         for piece, is_placeholder in without_placeholders(text):
             if not is_placeholder:

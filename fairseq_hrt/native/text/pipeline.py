@@ -45,7 +45,7 @@ class TextPipeline:
             (``>>deu<<``) to choose the target language; None: with any such token.
 
     Raises:
-        ValueError: a required package is not installed, or the codes cannot be read.
+        ValueError: a required package is not installed, or the file of codes cannot be read.
     """
 
     def __init__(
@@ -94,10 +94,11 @@ def tokenization(recipe: TextRecipe, rules: Optional[MosesRules] = None) -> Tupl
     words separated by spaces, the other converts such words back to raw text.
 
     Args:
-        recipe, rules: see :class:`TextPipeline`.
+        recipe: the steps of text preparation.
+        rules: Moses' rules for the recipe's languages; None: those of the installed sacremoses.
 
     Raises:
-        ValueError: a required package is not installed, or the rules are of other languages.
+        ValueError: a required package is not installed, or the rules are for other languages.
     """
     chosen = recipe.tokenization
     source, target = chosen.languages
@@ -108,7 +109,7 @@ def tokenization(recipe: TextRecipe, rules: Optional[MosesRules] = None) -> Tupl
             rules = MosesRules.from_sacremoses(source, target)
         if (rules.language, rules.target_language) != (source, target):
             raise ValueError(
-                f"the rules of text are for {rules.language} and {rules.target_language}, the"
+                f"Moses' rules of text are for {rules.language} and {rules.target_language}, the"
                 f" recipe for {source} and {target}: pack the bundle again"
             )
         separator = chosen.separator(source)
@@ -157,7 +158,7 @@ def subword_units(
     a list of subwords, the other joins subwords separated by spaces into words separated by spaces.
 
     Raises:
-        ValueError: a required package is not installed, or the codes cannot be read.
+        ValueError: a required package is not installed, or the file of codes cannot be read.
     """
     if recipe.subwords == "none":
         return str.split, str

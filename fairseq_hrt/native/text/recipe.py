@@ -52,7 +52,7 @@ class Tokenization:
         """Reads a specification.
 
         Args:
-            text: ``NAME[:LANGUAGE[:LANGUAGE]][+VARIANT...]``. A single language stands for both
+            text: ``NAME[:LANGUAGE[:LANGUAGE]][+VARIANT...]``. A single language is used for both
                 sides.
             languages: source and target language of the model, used if ``text`` names none.
 
@@ -121,8 +121,10 @@ class TextRecipe:
         subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
         codes: file of subword-nmt's codes, or SentencePiece's model; None for ``none``.
         target_codes: such a file for the target language; None: the file ``codes``.
-        source_prefix, target_prefix: language tokens with which the sources and translations of a
-            multilingual model begin, removed from its translations; None: it has none.
+        source_prefix: language token that a multilingual model needs in front of every source;
+            None: it needs none.
+        target_prefix: language token with which the model's translations begin, and which is
+            removed from them; None: they begin with none.
     """
 
     source_lang: str

@@ -53,7 +53,7 @@ def with_words(
         alignment: for each of ``tokens`` the index of the source subword that it is aligned with;
             ``len(source)`` is ``</s>``, and an ``<unk>`` aligned with it is kept.
         source: the source's subwords, unknown ones as they are in the text.
-        scheme: see :func:`whole_words`.
+        scheme: the kind of subwords, see :func:`whole_words`.
         lexicon: {source word: its translation}.
         unknown: the token to replace, ``<unk>``.
     """
@@ -107,7 +107,7 @@ def unknown_words(symbols: Sequence[str], known: Words, scheme: str) -> List[str
     Args:
         symbols: the subwords of the line.
         known: the source dictionary.
-        scheme: see :func:`whole_words`.
+        scheme: the kind of subwords, see :func:`whole_words`.
     """
     ids = known.ids(symbols)
     if known.unk not in ids:

@@ -19,7 +19,8 @@ class Segments:
 
     Attributes:
         sentences: the sentences, stripped.
-        gaps: the white space before, between and behind the sentences: one entry more than these.
+        gaps: the white space before, between and behind the sentences: one entry more than
+            ``sentences``.
     """
 
     sentences: List[str]
@@ -39,8 +40,8 @@ _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 
 
 def _pieces(line: str, language: str) -> List[str]:
-    """Splits a line into sentences, each with the white space around it, so that all of them joined
-    are the line."""
+    """Splits a line in the language with the given code into sentences, each with the white space
+    around it, so that all of them joined are the line."""
     import sentencex
 
     try:
@@ -60,8 +61,8 @@ def _pieces(line: str, language: str) -> List[str]:
 
 
 def split(text: str, language: str) -> Segments:
-    """Splits a text into sentences; each line break ends one. ``language``: the text's code, e.g.
-    ``en``."""
+    """Splits a text into sentences; each line break ends one. Returns them stripped, and the white
+    space and line breaks between them. ``language``: code of the text's language, e.g. ``en``."""
     sentences, gaps, gap = [], [], ""
     # Line breaks are split off first. White space around them is left to strip(): an expression
     # that matches it before a line break takes quadratic time on long runs without one.

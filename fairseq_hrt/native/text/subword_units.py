@@ -18,7 +18,7 @@ class SubwordUnits:
     """Splits words into subword units.
 
     Args:
-        codes: the file of merge operations.
+        codes: the file of merge operations, in one of this module's formats.
 
     Raises:
         ValueError: the file cannot be read or holds no merges.
@@ -45,8 +45,8 @@ class SubwordUnits:
         for number, pair in enumerate(merges, start=1):
             if len(pair) != 2:
                 raise ValueError(
-                    f"{codes}: merge {number} is {' '.join(pair)!r}; each line needs two units"
-                    " separated by a space"
+                    f"{codes}: merge {number} is {' '.join(pair)!r}, not two units separated by a"
+                    " space; give the file that subword-nmt learn-bpe or fastBPE learnbpe wrote"
                 )
         # If a pair occurs twice, its first rank counts.
         self.ranks: Dict[Tuple[str, ...], int] = {

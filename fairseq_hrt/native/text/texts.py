@@ -17,8 +17,8 @@ class DecodedText:
         text: the text.
         form: ``text`` or ``html``.
         language: code of the text's language, for the sentence splitter.
-        subwords: function that returns the subwords of a sentence, whose indices the alignments of
-            translations hold; None: translations have no alignments.
+        subwords: function that returns the subwords of a sentence: the alignments of translations
+            hold their indices. None: translations have no alignments.
         keep: keep placeholders (addresses, tags, ``{name}``) in plain text untranslated, as in
             HTML.
 

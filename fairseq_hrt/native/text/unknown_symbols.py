@@ -172,8 +172,8 @@ def with_symbols(
         tokens: the translation's subwords.
         alignment: for each of ``tokens`` the index of a source subword; empty where the model
             aligns no words. Symbols then have the same relative place as in the source.
-        found: the symbols that were taken out of the source.
-        source: the source's subwords.
+        found: the symbols that :meth:`UnknownSymbols.words` took out of the source.
+        source: the source's subwords without these symbols.
         first: the number of language tokens at the beginning of ``source``.
     """
     if not text.strip():
@@ -200,9 +200,14 @@ def all_links(
     tokens: Sequence[str],
     alignment: Sequence[int],
 ) -> List[Link]:
-    """The links of :func:`.word_alignment.links` (see there for the arguments). Equal symbols of
-    both texts, paired in order, are linked, too, where the model has linked none: such symbols were
-    carried over without the model. If both texts are equal, each character is linked with itself.
+    """The links of :func:`.word_alignment.links`. Equal symbols of both texts, paired in order, are
+    linked, too, where the model has linked none: such symbols were carried over without the model.
+    If both texts are equal, each character is linked with itself.
+
+    Args:
+        source, translation: raw texts of a sentence.
+        subwords, tokens: their subwords.
+        alignment: for each of ``tokens`` the index of a source subword.
     """
     if translation == source:
         # A name or a formula, for example: each character is where it was.
@@ -241,7 +246,14 @@ def _is_sign(subword: str) -> bool:
 
 
 class _Layout:
-    """Finds where symbols belong in a translation; for the arguments see :func:`with_symbols`."""
+    """Finds where symbols belong in a translation.
+
+    Args:
+        text, tokens, alignment: the translation, its subwords, and for each of these the index of a
+            source subword, or empty; see :func:`with_symbols`.
+        source: the source's subwords.
+        first: the number of language tokens at the beginning of ``source``.
+    """
 
     def __init__(
         self,
@@ -295,7 +307,7 @@ class _Layout:
     def _of_next(self, symbol: Symbol) -> bool:
         """Whether a symbol belongs to the subword after it rather than to the one before: it
         touches a word on its right only, or of the two subwords only the one after it is a
-        punctuation mark. The latter does not count behind a digit: ``€`` belongs to its number."""
+        punctuation mark and the one before does not end in a digit (``€`` belongs to a number)."""
         before, after = self.source[symbol.place - 1], self.source[symbol.place]
         touches = symbol.right.isalnum() and not symbol.left.isalnum()
         return touches or (_is_sign(after) and not _is_sign(before) and not before[-1:].isdigit())

@@ -115,7 +115,7 @@ def links(
 
 def locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
     """Finds the span (start, end) of each subword in a raw text. A subword that is not found there,
-    because normalisation has changed it, has an empty span, (n, n)."""
+    because normalisation has changed it, has an empty span where it was expected."""
     spans, place, missing = [], 0, 0
     lowered = text.lower()
     # Some letters have a lower case of two characters.
@@ -173,13 +173,14 @@ def origins(source: Words, translation: Words, found: Sequence[Link]) -> List[in
 def cut_words(
     source: Words, translation: Words, origin: Sequence[int], places: Iterable[int]
 ) -> Tuple[Words, Words, List[int]]:
-    """Cuts words of the source at some places, and words of the translation at the corresponding
+    """Cuts words of the source at ``places``, and words of the translation at the corresponding
     places.
 
     Args:
         source, translation: the words of both texts.
-        origin: see :func:`origins`.
-        places: indices of characters of the source.
+        origin: for each word of the translation the index of its source word, or -1, see
+            :func:`origins`.
+        places: the indices of characters of the source before which words are cut.
 
     Returns:
         The parts of the source's words, those of the translation's, and for each of the latter the
@@ -222,8 +223,10 @@ def cut_words(
 def _with_numbers(
     source: Words, translation: Words, origin: Sequence[int], parts: Words, firsts: Sequence[int]
 ) -> List[int]:
-    """Returns ``origin`` (see :func:`origins`) with links added between equal numbers that have
-    none; ``parts`` and ``firsts`` are what :meth:`Words.cut` returns for the source."""
+    """Returns ``origin``, the result of :func:`origins` (the source word of each word of the
+    translation), with links added between equal numbers that have none. ``parts`` and ``firsts``
+    are the two results of :meth:`Words.cut` for the source: its parts and each word's first part.
+    """
     result, linked = (
         list(origin),
         set(zip(origin, map(translation.__getitem__, range(len(origin))))),
@@ -242,8 +245,8 @@ def _with_numbers(
 
 def _core(word: str, translation: Words, group: Sequence[int]) -> Sequence[int]:
     """The words of ``group`` (indices in the translation) with which the source word ``word`` is to
-    be compared: its copy, if there is one only; else, if ``word`` has digits, the one word with
-    digits, if there is one only; else all."""
+    be compared: its copy, if there is exactly one; else, if ``word`` has digits, the word with
+    digits, if there is exactly one; else all of ``group``."""
     copies = [one for one in group if _same_words(word, translation[one])]
     numbers = [one for one in group if any(map(str.isdigit, translation[one]))]
     if len(copies) == 1:
@@ -258,9 +261,9 @@ def _same_words(word: str, other: str) -> bool:
 
 
 def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[int]:
-    """Returns for each index in ``places`` (sorted) of a word the corresponding index of its
-    translation. Within the beginning or end that both have in common it is the same character;
-    between these it is proportional."""
+    """Returns for each index in ``places`` (sorted, none at an end) of a word the corresponding
+    index of its translation: that of the same character within a common prefix or suffix,
+    proportional between prefix and suffix."""
     one, other = word.lower(), translation.lower()
     if (len(one), len(other)) != (len(word), len(translation)):
         one, other = word, translation

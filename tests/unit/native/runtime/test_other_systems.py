@@ -188,8 +188,8 @@ def test_windows_watches_few_sockets(monkeypatch, caplog):
     monkeypatch.setattr(process, "resource", None)
     assert process.connections_within_limits(100) == 100 and not caplog.messages
     assert process.connections_within_limits(1000) == 448
-    told = "--max-connections 1000: on Windows a process watches 512 sockets, so it takes 448"
-    assert caplog.messages == [told]
+    (told,) = caplog.messages
+    assert told.endswith("a process watches 512 sockets, so it takes 448 connections")
 
 
 # ---------------------------------------------------------------- zig's compiler

@@ -62,7 +62,7 @@ def test_the_limit_of_open_files(monkeypatch, caplog, soft, hard, raised, connec
         if connections == 1000
         else [
             f"--max-connections 1000: this process may open {raised} files (ulimit -n), so it takes"
-            f" {connections}"
+            f" {connections} connections"
         ]
     )
 

@@ -177,7 +177,7 @@ def test_details(client):
             {**ASKED, "source": "de", "target": "en"},
             "English (en) is not available as a target language from German (de)",
         ),
-        ({**ASKED, "format": "pdf"}, "pdf format is not supported"),
+        ({**ASKED, "format": "pdf"}, "pdf format is not supported: use text or html"),
         ({**ASKED, "q": 5}, "Invalid request: q must be a string or a list of strings"),
         ({**ASKED, "q": ["a", 5]}, "Invalid request: q must be a string or a list of strings"),
         ({**ASKED, "q": {"a": "b"}}, "Invalid request: q must be a string or a list of strings"),
@@ -187,8 +187,14 @@ def test_details(client):
             "Invalid request: alternatives parameter is not a number",
         ),
         ({**ASKED, "alternatives": 6}, "Invalid request: alternatives parameter must be <= 5"),
-        ({**ASKED, "q": "x" * 101}, "Invalid request: request (101) exceeds text limit (100)"),
-        ({**ASKED, "q": ["x"] * 11}, "Invalid request: request (11) exceeds text limit (10)"),
+        (
+            {**ASKED, "q": "x" * 101},
+            "Invalid request: request (101) exceeds text limit (100): send fewer characters",
+        ),
+        (
+            {**ASKED, "q": ["x"] * 11},
+            "Invalid request: request (11) exceeds text limit (10): send fewer texts",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(make_client, fields, message):
@@ -208,15 +214,15 @@ def test_what_is_wrong_is_said(make_client, fields, message):
         (
             {"user_dir": "/tmp"},
             (
-                "option user_dir cannot be chosen here; there are: beam, nbest, lenpen, min_len,"
+                "option user_dir cannot be chosen here; choose among: beam, nbest, lenpen, min_len,"
                 " max_len_a, max_len_b, unnormalized, replace_unk"
             ),
         ),
         (
             {"dag_decode_strategy": "greedy"},
             (
-                "option dag_decode_strategy cannot be chosen here; there are: beam, nbest, lenpen,"
-                " min_len, max_len_a, max_len_b, unnormalized, replace_unk"
+                "option dag_decode_strategy cannot be chosen here; choose among: beam, nbest,"
+                " lenpen, min_len, max_len_a, max_len_b, unnormalized, replace_unk"
             ),
         ),
         ([1], "options must be an object"),
@@ -489,7 +495,7 @@ def test_sentences_are_counted(make_client):
     response = client.post("/translate", json={**ASKED, "q": ["One. Two.", "Three. Four."]})
     assert (response.status_code, response.json()) == (
         400,
-        {"error": "Invalid request: request (4) exceeds sentence limit (3)"},
+        {"error": "Invalid request: request (4) exceeds sentence limit (3): send fewer sentences"},
     )
 
 

@@ -338,7 +338,7 @@ def test_a_request_holds_what_its_answer_has_and_buffers_stay_as_large_as_usual(
 @pytest.mark.parametrize("sentences, options, message", [
     (1024, {}, None), (1024, {"nbest": 6}, None), (384, {"nbest": 16}, None),
     (1024, {"max_len_b": 512}, None), (1024, {"max_len_b": 512, "nbest": 2}, None),
-    (385, {"nbest": 16}, r"385 sentences with 16 translations each exceed .* \(6144\): ask for fewer"),
+    (385, {"nbest": 16}, r"385 sentences with 16 translations each exceed .* \(6144 translations"),
     (1000, {"nbest": 16, "max_len_b": 512}, "16 translations each, 2.6 times as long as usual exceed"),
     (1024, {"max_len_a": 4, "nbest": 3}, "3 translations each, 6.1 times as long"),
 ])  # fmt: skip

@@ -138,7 +138,7 @@ def test_files(tmp_path):
     # Found alike, however they are written.
     for one, other in (("don't", "don\u2019t"), ("e-mail", "e\u2010mail")):
         assert len(Glossary({one: "a", other: "a"}).find(f"{one} {other}")) == 2
-        with pytest.raises(ValueError, match="two translations, 'a' and 'b', in another spelling"):
+        with pytest.raises(ValueError, match="two translations, 'a' and 'b', in two spellings"):
             Glossary({one: "a", other: "b"})
 
 

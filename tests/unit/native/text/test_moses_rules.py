@@ -35,11 +35,11 @@ def test_damaged_rules_are_refused(tmp_path, change):
     document = json.loads(path.read_text())
     change(document)
     path.write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="moses.json does not hold rules of text") as refused:
+    with pytest.raises(ValueError, match="does not hold Moses' rules of text") as refused:
         MosesRules.load(path)
     assert str(refused.value).isprintable()
     path.write_text("[" * 100_000)
-    with pytest.raises(ValueError, match="does not hold rules"):
+    with pytest.raises(ValueError, match="does not hold Moses' rules"):
         MosesRules.load(path)
 
 

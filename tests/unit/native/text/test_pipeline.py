@@ -136,7 +136,7 @@ def test_kept_rules_need_no_sacremoses(tmp_path, monkeypatch):
         )
         assert pipeline.text('Das ist " gro@@ ß " , ja .') == 'Das ist "groß", ja.'
     with pytest.raises(
-        ValueError, match="the rules of text are for en and de, the recipe for de and en"
+        ValueError, match="Moses' rules of text are for en and de, the recipe for de and en"
     ):
         TextPipeline(TextRecipe("de", "en", "moses", "none"), rules)
 
