@@ -55,7 +55,7 @@ class SizeLimit:
     def begin(self, path: str, state: Mapping[str, Any]) -> None:
         """Starts counting, from 0, the parameters of a model that is about to be built from the
         checkpoint ``state``, read from the file ``path``. The limit is a multiple of the parameters
-        in ``state``. Counting lasts until the next call.
+        in ``state``, plus a constant. Counting ends with the next call or with :func:`counting`.
 
         Raises:
             OversizedModelError: the configuration asks for a position table that alone exceeds the

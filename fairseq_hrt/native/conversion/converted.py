@@ -127,7 +127,7 @@ def write_bundle(
         folder: the bundle's folder, which must not exist.
         runtime: type of the weights of the native engine's model, ``int8`` or ``float32``; None: no
             such model.
-        lines: raw source lines to compare the native engine with PyTorch; None: they are made here.
+        lines: raw source lines to compare the native engine with PyTorch; None: random words.
         checkpoint: True: also write a checkpoint of fairseq, which needs PyTorch.
 
     Raises:
@@ -140,7 +140,7 @@ def write_bundle(
     if converted.languages[0] == converted.languages[1] and converted.source != converted.target:
         raise ValueError(
             f"both languages are called {shown(converted.languages[0])}, but have different"
-            " vocabularies: name them by --source-language and --target-language"
+            " vocabularies: give two names by --source-language and --target-language"
         )
     if len(converted.models) > 1 and not checkpoint:
         raise ValueError(
@@ -199,8 +199,9 @@ def _add_native_model(
     lines: Optional[Sequence[str]],
 ) -> None:
     """Adds the native engine's model, with ``weights`` of type ``int8`` or ``float32``, and its
-    shortlist to the new bundle ``made``. If the bundle has a checkpoint, the engines' translations
-    of ``lines`` are compared. ``place`` is the folder with the dictionaries."""
+    shortlist to the new bundle ``made``. If the bundle has a checkpoint, its translations of
+    ``lines`` by PyTorch and by the native engine are compared; None: of random words. ``place`` is
+    the folder with the dictionaries."""
     shortlist = None
     if converted.shortlist is not None:
         shortlist = place / "shortlist.vmap"

@@ -117,7 +117,7 @@ def read_weights(folder: Path) -> Tensors:
             if not np.isfinite(value).all():
                 raise ValueError(
                     f"{file}: {shown(name)} holds numbers that are not finite (NaN or infinity):"
-                    " the file is damaged, or its training diverged"
+                    " the file is damaged, or the training diverged; give other weights"
                 )
             held[name] = value
             left -= size

@@ -185,7 +185,7 @@ def _finite(values: np.ndarray, name: str, path: Path) -> np.ndarray:
     if not np.isfinite(values).all():
         raise ValueError(
             f"{path}: {shown(name)} holds numbers that are not finite (NaN or infinity): the file"
-            " is damaged, or its training diverged"
+            " is damaged, or the training diverged; give other weights"
         )
     return values
 
