@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     """Averages the chosen checkpoints and writes the average to ``--output``.
 
     Raises:
-        ValueError: options or checkpoints that do not fit together.
+        ValueError: options contradict each other, or the checkpoints are not of one training run.
         OSError: a file cannot be read or written.
     """
     import torch

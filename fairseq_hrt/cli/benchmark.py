@@ -171,7 +171,8 @@ def run(options: argparse.Namespace) -> None:
     """Loads the systems, compares them and writes the results.
 
     Raises:
-        ValueError: systems, options and files do not fit each other.
+        ValueError: a system or an option is invalid, or a file does not have a line for each
+            sentence of the data.
     """
     from ..evaluation import comet, quality
     from ..evaluation.comparison import compare, source_texts, target_texts
@@ -382,7 +383,7 @@ def pin(threads: int) -> None:
     cores = sorted(os.sched_getaffinity(0))
     if threads > len(cores):
         raise ValueError(
-            f"--pin with --threads {threads}: this process may use {len(cores)} cores;"
+            f"--pin with --threads {threads}: this process may use only {len(cores)} cores;"
             " lower --threads"
         )
     os.sched_setaffinity(0, cores[:threads])

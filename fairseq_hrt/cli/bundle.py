@@ -115,7 +115,7 @@ def run(options: argparse.Namespace) -> None:
     """Packs the bundle and prints its languages, task and text preparation.
 
     Raises:
-        ValueError: options and files do not fit each other.
+        ValueError: options contradict each other or the files of the model.
         OSError: a file cannot be read or written.
     """
     if options.runtime is None and (options.shortlist or options.runtime_lines):

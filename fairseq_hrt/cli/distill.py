@@ -97,7 +97,8 @@ def run(options: argparse.Namespace) -> None:
     binarises the result.
 
     Raises:
-        ValueError: options and files do not fit each other.
+        ValueError: an option is invalid, a source is too long for the teacher, or ``--out`` holds
+            the results of another teacher, other data or other options.
     """
     import torch
 

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     """Loads the bundle and scores every pair.
 
     Raises:
-        ValueError: options and files do not fit each other.
+        ValueError: an option is invalid, or one file has more lines than the other.
         OSError: a file cannot be read or written.
     """
     require_positive(options, "batch_size", "threads")

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     """Trains IBM Model 1 on the data and writes its table.
 
     Raises:
-        ValueError: options and data do not fit each other.
+        ValueError: a number is out of range, or the data have no target side.
     """
     if min(options.iterations, options.best, options.sentences) < 1 or not 0 <= options.least < 1:
         raise ValueError(

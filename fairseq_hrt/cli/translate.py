@@ -137,7 +137,7 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
     checked before anything is loaded.
 
     Raises:
-        ValueError: options and files do not fit each other.
+        ValueError: options contradict each other, or an input or output file cannot be used.
     """
     require_positive(options, "batch_size", "threads")
     if options.text and (options.files or options.resume):
@@ -167,7 +167,7 @@ def run(options: argparse.Namespace) -> None:
     """Loads the bundle and translates every file.
 
     Raises:
-        ValueError: options and files do not fit each other.
+        ValueError: options contradict each other, or an input or output file cannot be used.
         OSError: a file cannot be read or written.
     """
     jobs, settings = planned(options)

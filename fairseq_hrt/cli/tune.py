@@ -73,7 +73,8 @@ def run(options: argparse.Namespace) -> None:
     """Decodes with every setting of the grid, prints the scores and writes them to ``--out``.
 
     Raises:
-        ValueError: system, grid and files do not fit each other.
+        ValueError: the system or an option of the grid is invalid, or the number of references is
+            not that of the sentences.
     """
     require_positive(options, "batch_size", "threads")
     import torch

@@ -14,7 +14,7 @@ _PATH, _OTHER = "#c1272d", "#3a6ea5"
 def draw_graph(document: Dict[str, Any], paths: Sequence[Path], *, least: float = 0.05) -> None:
     """Draws a graph of translations, as the generator of the dag family describes it.
 
-    Vertices stand from left to right; their size shows the probability that a path passes them,
+    Vertices are drawn from left to right; their size shows the probability that a path passes them,
     their labels list the most probable tokens. Links are arcs, the stronger the more probable; the
     chosen path is red.
 

@@ -12,8 +12,9 @@ def markdown(comparison: Comparison) -> str:
     """The report: a table with a row for each system; below it decoding options, metric signatures
     and the machine.
 
-    The first table has quality, and speed at the first batch size. One further batch size has a
-    table with the same figures of speed; several share a table of words per second.
+    The first table has quality, and speed at the first batch size. If one further batch size was
+    measured, a second table has the same figures of speed for it; several further ones share a
+    table of words per second.
     """
     first, *others = comparison.settings.batch_sizes
     parts = [

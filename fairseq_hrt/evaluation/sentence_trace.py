@@ -27,7 +27,7 @@ class Cell:
 
     Attributes:
         state: index into STATES, e.g. FIXED, which means that this pass made the word final.
-        token: the word that stands at this position in this pass; empty if none does.
+        token: the word at this position in this pass; empty if there is none yet.
         probability: the word's probability; None if this pass did not compute it.
     """
 

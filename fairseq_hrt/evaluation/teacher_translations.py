@@ -72,8 +72,8 @@ def block_path(folder: Path, number: int) -> Path:
 
 
 def check_settings(folder: Path, plan: Plan) -> None:
-    """Writes the plan's settings into a new folder. In a folder that has some, checks that they are
-    the same, so that no translations of different settings are mixed.
+    """Writes the plan's settings into a new folder. In a folder that has settings already, checks
+    that they equal the plan's, so that no translations of different settings are mixed.
 
     Raises:
         ValueError: the folder holds translations with other settings (the message names them), or

@@ -2,8 +2,8 @@
 
 The contents of a file must not choose which code runs. :mod:`..compat.checkpoint_contents` copies a
 checkpoint's configuration as plain values and refuses strings that fairseq would evaluate. This
-module checks that its architecture is one that is known to be harmless to build, and keeps fairseq
-from opening files that it names.
+module checks that the checkpoint's architecture is known to be harmless to build, and keeps fairseq
+from opening files that the checkpoint names.
 """
 
 import logging

@@ -249,7 +249,7 @@ def require_judge(judge: Header, header: Header, options: DecodingOptions) -> No
         raise ValueError(
             f"--rescore-path: the model reads translations of up to {judge.longest_target} tokens,"
             f" but up to {writes} may be written; lower --max-len-a and --max-len-b, or decode"
-            " with engine=torch, which writes no longer ones"
+            " with engine=torch, which writes no longer translations than that"
         )
 
 

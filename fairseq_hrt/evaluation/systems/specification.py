@@ -129,7 +129,7 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
         if values.get(key, harmless) != harmless:
             raise ValueError(
                 f"{subject}: {key}={values[key]} gives the system words of the references, so that"
-                " its quality cannot be compared; leave it out (fairseq-generate takes it)"
+                " its quality cannot be compared; leave it out; fairseq-generate itself supports it"
             )
     engine = values.get("engine", "auto")
     engine = _FORMERLY.get(engine, engine)

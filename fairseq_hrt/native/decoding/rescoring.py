@@ -51,7 +51,7 @@ class Scorer(Protocol):
         Args:
             sources: dictionary ids of each source, ``</s>`` last.
             targets: any number of translations of each source, ``</s>`` last.
-            lenpen: ``score`` is the sum of log-probabilities / length ** lenpen.
+            lenpen: a hypothesis's ``score`` is the sum of log-probabilities / length ** lenpen.
 
         Returns:
             A hypothesis for each translation, in lists like those of ``targets``.

@@ -178,7 +178,9 @@ def test_the_process_keeps_to_its_cores(monkeypatch):
     )
     pin(2)
     assert chosen == [[3, 5]]
-    with pytest.raises(ValueError, match="--pin with --threads 4: this process may use 3 cores"):
+    with pytest.raises(
+        ValueError, match="--pin with --threads 4: this process may use only 3 cores"
+    ):
         pin(4)
     monkeypatch.delattr(os, "sched_setaffinity")
     with pytest.raises(ValueError, match="leave out --pin"):
