@@ -22,12 +22,13 @@ def align(
     """Sets the ``alignment`` of hypotheses: for each token the index (0 = first) of the source word
     with the highest attention weight in the last decoder layer, averaged over heads and models.
 
-    The models decode from left to right. They read the finished translations, whichever search
-    found them, again: in one causal pass the best of each sentence, in another one the second best,
-    and so on.
+    The models read the finished translations, whichever search found them, again: in one causal
+    pass the best of each sentence, in another one the second best, and so on.
 
     Args:
-        net_input: the batch. A token is aligned with ``</s>`` only if its source has no other word.
+        ensemble: the models, which decode from left to right.
+        net_input: fairseq's ``sample["net_input"]`` of the batch. A token is aligned with ``</s>``
+            only if its source has no other word.
         hypotheses: for each sentence its hypotheses, changed in place.
         dictionary: the target dictionary.
         start: id of the start symbol; None: ``</s>``.

@@ -61,10 +61,10 @@ def search(
 
     Args:
         memories: the encoded batch, one memory per model.
-        hooks: called after each step.
+        hooks: called with a :class:`DecodingStep` after each step.
 
     Raises:
-        NumericalError: a probability is NaN, or those of all translations of a sentence are 0.
+        NumericalError: a probability is NaN, or all translations of a sentence have probability 0.
     """
     # Hypotheses hold lists: a tensor made in inference mode could not be changed in place later.
     with torch.inference_mode():
@@ -73,8 +73,8 @@ def search(
 
 
 def _positions(plan: SearchPlan, device: torch.device) -> Tensor:
-    """Positions of all inputs that a search may feed to the decoder, LongTensor: that of the start
-    symbol, then those of the tokens."""
+    """Positions of all inputs that a search may feed to the decoder: LongTensor of 0, the start
+    symbol's, and ``plan.stride``, twice ``plan.stride``, …, those of the tokens."""
     return torch.arange(plan.constraints.longest_limit + 2, device=device) * plan.stride
 
 
@@ -128,10 +128,10 @@ def leave_out_finished(
     the other rows costs more than it saves.
 
     Args:
-        states: one per model, with one row per sentence; changed in place.
-        rows: the sentence that each row decodes.
-        open_rows: the sentences that are not finished; if there are none, nothing is dropped.
-        current: LongTensor ``[R, z]``, the tokens chosen last.
+        states: one decoder state per model, with one row per sentence; changed in place.
+        rows: for each row the index of the sentence that it decodes.
+        open_rows: indices of the unfinished sentences; if there are none, nothing is dropped.
+        current: LongTensor ``[R, z]``, the z tokens that each row chose last.
 
     Returns:
         ``rows`` and ``current`` of the rows that remain.
@@ -147,8 +147,9 @@ def leave_out_finished(
 def _token_history(
     plan: SearchPlan, tokens: List[List[int]], rows: List[int], step: int, device: torch.device
 ) -> Tensor:
-    """LongTensor ``[R, step + 1]``: start symbol and tokens of each row, finished rows padded with
-    ``</s>``."""
+    """The start symbol and the first ``step`` tokens of each row, LongTensor ``[R, step + 1]``;
+    finished rows are padded with ``</s>``. ``tokens`` are those of each sentence, ``rows`` the
+    index of each row's sentence."""
     eos = plan.constraints.eos
     lines = [[plan.start] + tokens[row] + [eos] * (step - len(tokens[row])) for row in rows]
     return torch.tensor(lines, device=device)  # [R, step + 1]
@@ -248,9 +249,10 @@ def traced(
     from the last to the first.
 
     Args:
-        links: for each step (parent row of each row, token of each row).
-        totals: for each step the sum of log-probabilities of each row.
-        row: the row that ``</s>`` extends, as numbered after the step before.
+        links: for each step the rows that continue: (row of the step before that each of them
+            extends, token that each of them adds).
+        totals: for each step the sum of log-probabilities of each of these rows.
+        row: the row that ``</s>`` extends: its index in ``links[step - 1]``.
         total: the hypothesis's sum of log-probabilities, that of ``</s>`` included.
     """
     tokens, sums = [plan.constraints.eos], [total]

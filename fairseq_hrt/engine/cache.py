@@ -16,7 +16,7 @@ class Memory:
     """The encoded source with its keys and values for each decoder layer; computed once per batch.
 
     Attributes:
-        keys, values: of each decoder layer, ``[B, H, S, d]``.
+        keys, values: lists with a tensor ``[B, H, S, d]`` for each decoder layer.
         bias: ``[B, 1, 1, S]``, 0 for a source token and -inf for padding; None when nothing is
             padded.
         lengths: LongTensor ``[B]``, the number of source tokens of each sentence, with ``</s>``.
@@ -140,7 +140,8 @@ class DecoderState:
 
     def place(self, positions: Tensor) -> None:
         """Stores the positions of the next tokens, LongTensor ``[q]`` or ``[R, q]``, in
-        :attr:`positions`. With a stride, and as long as all rows agree, they are there already."""
+        :attr:`positions`. With a stride, and as long as all rows agree, nothing is to be done:
+        :attr:`positions` has them already."""
         count = positions.size(-1)
         if self.lengths is None and positions.dim() == 1:
             if self.stride is None:
@@ -204,7 +205,7 @@ class DecoderState:
         longer = length > known
         if bool(longer.any()) if isinstance(longer, Tensor) else longer:
             raise ValueError(
-                f"cannot roll back to {length} tokens: only {known} are cached; keep no more"
+                f"cannot roll back to {length} tokens: only {known} are cached; give no more"
             )
         if isinstance(length, Tensor):
             self.lengths = length.clone()

@@ -67,8 +67,8 @@ class Constraints:
         return True
 
     def apply_to_words(self, log_probs: Tensor) -> None:
-        """Applies the constraints that are the same everywhere to ``[..., V]``, in place: padding
-        is forbidden, ``<unk>`` penalised."""
+        """Applies the constraints that every token of every sentence has to log-probabilities
+        ``[..., V]``, in place: padding is forbidden, ``<unk>`` penalised."""
         log_probs.select(-1, self.pad).fill_(float("-inf"))
         if self.unkpen:
             # An infinite penalty makes it -inf.
@@ -90,8 +90,9 @@ class Constraints:
         Args:
             log_probs: ``[R, V]``, changed in place.
             step: index of the token.
-            sentences: LongTensor ``[B']``, the sentences decoded, with ``beams`` rows each.
-            beams: N, the rows of each sentence.
+            sentences: LongTensor ``[B']``, indices into the batch of the sentences that are still
+                being decoded.
+            beams: N, the rows of each of these sentences, so that R = B' * N.
             history: LongTensor ``[R, step + 1]``, start symbol and tokens so far; needed for n-gram
                 blocking only.
 
@@ -133,7 +134,8 @@ class Constraints:
         return log_probs
 
     def _forbid_end(self, log_probs: Tensor, step: int, sentences: Tensor, beams: int) -> None:
-        """Forbids ``</s>``, except in sentences that have reached their maximum length."""
+        """Forbids ``</s>`` as token ``step``, except in sentences that have reached their maximum
+        length; arguments as for :meth:`apply`."""
         ends = log_probs.select(1, self.eos)
         if step < self.shortest_limit:
             ends.fill_(float("-inf"))
@@ -143,9 +145,13 @@ class Constraints:
             )
 
     def _force(self, log_probs: Tensor, forced: Tensor, own: Tensor) -> None:
-        """Forbids all tokens of each row but ``forced`` ``[R, 1]``. The log-probability of that one
-        becomes ``own`` ``[R, 1]`` (for ``<unk>`` less a finite penalty), or 0 if prefixes are not
-        scored. A row whose forced token is padding stays as it is."""
+        """Forbids all tokens of each row of ``log_probs`` except ``forced`` ``[R, 1]``. A row whose
+        forced token is padding stays as it is.
+
+        Args:
+            own: ``[R, 1]``, what the log-probability of the forced token becomes if prefixes are
+                scored (that of ``<unk>`` is reduced by a finite penalty); otherwise it becomes 0.
+        """
         bound = forced.ne(self.pad)  # [R, 1]
         if not self.prefix_scored:
             own = torch.zeros_like(own)
@@ -163,7 +169,7 @@ def _forbid_repetitions(log_probs: Tensor, history: Tensor, size: int) -> None:
     Args:
         log_probs: ``[R, V]``.
         history: LongTensor ``[R, T]``, the tokens so far.
-        size: n.
+        size: n, the length of the n-grams.
     """
     if history.size(1) < size:
         return
@@ -182,8 +188,8 @@ def length_limits(widths: Tensor, *, max_len_a: float, max_len_b: int, capacity:
 
     Args:
         widths: LongTensor ``[B]``, source lengths x.
-        max_len_a, max_len_b: a and b.
-        capacity: positions of the decoder.
+        max_len_a, max_len_b: a and b of the rule.
+        capacity: the number of decoder positions.
     """
     # In double precision, as Python's floats.
     limits = (widths.double() * max_len_a + max_len_b).clamp(max=capacity - 1)  # [B]

@@ -19,7 +19,8 @@ class Distances:
 
     Args:
         count: q, the number of new tokens.
-        tables: one table per layer, if token i of every row stands at position i * stride.
+        tables: one table of relative position vectors per layer, if token i of every row stands at
+            position i * stride.
         index: otherwise, for each pair of tokens, the row of its vector in the table of a layer:
             LongTensor ``[1 or R, q, T]``, see :func:`.relative_positions.relative_index`.
     """
@@ -49,8 +50,8 @@ class Distances:
             layer: the layer's number (0 = first).
             queries: ``[R, H, q', d]``, scaled.
             keys: ``[R * H, T, d]``, those of the new tokens at the end.
-            bias: ``[1 or R, 1, 1 or q', T]`` or None.
-            chosen: LongTensor ``[q']``, the new tokens that have queries; None: all.
+            bias: the additive mask, ``[1 or R, 1, 1 or q', T]``, or None.
+            chosen: LongTensor ``[q']``, indices of the new tokens that have queries; None: all.
 
         Returns:
             (keys, bias) for the attention; the bias is ``[R, H, q', T]`` where products were added.
@@ -92,7 +93,8 @@ class StepDistances:
             state: the cache; with ``remember`` it has the new tokens' positions already
                 (:meth:`.DecoderState.place`).
             positions: LongTensor ``[q]`` or ``[R, q]``, of the new tokens.
-            remember: see :meth:`TransformerEngine.step`; False: the new tokens see only each other.
+            remember: whether the new tokens are added to the cache, as in
+                :meth:`TransformerEngine.step`; False: they see only each other.
         """
         count = positions.size(-1)
         total = state.length + count

@@ -16,7 +16,9 @@ def position_vectors(positions: FairseqModule, count: int, pad: int) -> Tensor:
     them are returned, which may be more or fewer than ``count``.
 
     Args:
-        positions: see :class:`PackedEmbedding`.
+        positions: the module that computes or has learned the vectors, see
+            :class:`PackedEmbedding`.
+        count: how many vectors are needed.
         pad: id of padding; fairseq's tables have position 0 in row ``pad + 1``.
     """
     if hasattr(positions, "slot_table"):
@@ -35,10 +37,10 @@ class PackedEmbedding:
 
     Args:
         tokens: ``[V', E]``, vectors of the dictionary's tokens and of special symbols behind them.
-        scale: of the token vectors.
+        scale: factor of the token vectors.
         positions: fairseq's learned or sinusoidal module, None for a model without positions, or a
             module with the method ``slot_table(count)`` → ``[count, D]``.
-        pad: see :func:`position_vectors`.
+        pad: id of padding, see :func:`position_vectors`.
         norm: ``layernorm_embedding`` or None.
         projection: ``[D, E]`` if token vectors have another width than the model, else None.
         side: "source" or "target", for error messages.
@@ -110,7 +112,8 @@ class PackedEmbedding:
         Args:
             tokens: LongTensor ``[R, q]``.
             positions: LongTensor ``[q]`` or ``[R, q]``; None: 0 to q - 1.
-            vectors: ``[R, q, E]``, used in place of the vectors of ``tokens``; None: those.
+            vectors: ``[R, q, E]``, used in place of the vectors of ``tokens``; None: the vectors
+                of ``tokens`` are looked up.
         """
         x = torch.embedding(self.tokens, tokens) if vectors is None else vectors  # [R, q, E]
         scale = self.scale

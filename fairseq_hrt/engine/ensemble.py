@@ -1,4 +1,4 @@
-"""Several models that decode in step, with averaged probabilities; mostly it is one model."""
+"""Several models (usually just one) that decode together: their probabilities are averaged."""
 
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -23,7 +23,8 @@ class EngineEnsemble:
     Args:
         models: at least one; all with the same dictionary.
         counters: where encoder and decoder calls are counted.
-        static_weights: see :class:`TransformerEngine`.
+        static_weights: True promises that the weights will not change, see
+            :class:`TransformerEngine`.
     """
 
     def __init__(
@@ -61,8 +62,8 @@ class EngineEnsemble:
     def start(
         self, memories: List[Memory], *, beams: int = 1, **options: Any
     ) -> List[DecoderState]:
-        """Empty states of B * ``beams`` rows, one per model; see
-        :meth:`TransformerEngine.start`."""
+        """Empty decoder states of B * ``beams`` rows, one per model; ``options`` are the further
+        arguments of :meth:`TransformerEngine.start`."""
         return [
             engine.start(memory, beams=beams, **options)
             for engine, memory in zip(self.engines, memories)
@@ -90,17 +91,19 @@ class EngineEnsemble:
     def score(
         self, memories: List[Memory], targets: Tensor, wanted: Tensor, *, start: int, beams: int = 1
     ) -> Tensor:
-        """Log-probabilities of the tokens of given translations, in one causal pass.
+        """Log-probabilities of the tokens of given translations, from the averaged probabilities of
+        the models, in one causal pass.
 
         Args:
             memories: the encoded sources, one memory per model.
             targets: LongTensor ``[R, T]``, ``beams`` translations of each sentence; shorter ones
                 are filled up at their end with any token.
             wanted: BoolTensor ``[R, T]``, True for the n tokens that are scored.
-            start: the start symbol.
+            start: id of the start symbol.
+            beams: N, so that R = B * N.
 
         Returns:
-            float32 or float64 ``[n]``, those of the wanted tokens, row by row.
+            float32 or float64 ``[n]``, one for each wanted token, row by row.
         """
         tokens = torch.cat([torch.full_like(targets[:, :1], start), targets[:, :-1]], 1)  # [R, T]
         self.counters.decoder_calls += len(self.engines)
@@ -133,9 +136,13 @@ class EngineEnsemble:
         remember: bool = True,
         temperature: float = 1.0,
     ) -> Tensor:
-        """The predictions of one decoder step; see :meth:`TransformerEngine.step`.
+        """The averaged predictions of one decoder step of all models, in which each row is fed q
+        new tokens.
 
         Args:
+            states: the decoder states, one per model.
+            tokens, positions: the new tokens and their places in the sentence, ``[R, q]``; like
+                ``visible``, ``causal`` and ``remember`` as for :meth:`TransformerEngine.step`.
             only: LongTensor ``[q']``, indices of the new tokens whose predictions are wanted; the
                 last layer and the output projection compute no others. None: the last one of each
                 row.
@@ -169,6 +176,7 @@ class EngineEnsemble:
 def reorder(
     states: List[DecoderState], rows: Tensor, *, sentences: Optional[Tensor] = None
 ) -> None:
-    """Reorders the states of all models; see :meth:`DecoderState.reorder`."""
+    """Has the states of all models continue with the rows ``rows``, LongTensor ``[R']``, of the
+    sentences ``sentences``, LongTensor ``[B']``; see :meth:`DecoderState.reorder`."""
     for state in states:
         state.reorder(rows, sentences=sentences)

@@ -8,7 +8,7 @@ from ..native.decoding import Hypothesis
 
 
 def to_fairseq(hypothesis: Hypothesis) -> Dict[str, Any]:
-    """The dictionary that fairseq's command line tools read.
+    """Converts a hypothesis to the dictionary that fairseq's command line tools read.
 
     fairseq prints ``steps`` with ``--print-step``, ``history`` with ``--retain-iter-history`` and
     ``alignment`` (pairs of source and target index without ``</s>``) with ``--print-alignment``.

@@ -56,7 +56,7 @@ def options_of_command(args: Arguments, task: Any, **overrides: Any) -> Decoding
         args: a full :class:`GenerationConfig` on the command line, but a bare namespace for
             validation BLEU and the hub interface: a missing field means fairseq's default.
         task: the task's configuration.
-        overrides: values of options that replace both.
+        overrides: {name: value} of options, in place of what ``args`` and ``task`` say.
 
     Raises:
         ValueError: unsupported flags, or a bad value; the message names the flags.

@@ -90,7 +90,7 @@ class EngineGenerator:
 
     @ensemble.setter
     def ensemble(self, ensemble: EngineEnsemble) -> None:
-        """Replaces the engines, e.g. by another generator's of the same models."""
+        """Replaces the engines, e.g. with those of another generator for the same models."""
         self._ensemble = ensemble
 
     @torch.no_grad()
@@ -102,7 +102,8 @@ class EngineGenerator:
         constraints: Optional[Tensor] = None,
         bos_token: Optional[int] = None,
     ) -> List[List[Dict[str, Any]]]:
-        """Translates a batch; see :meth:`find`.
+        """Translates a batch; arguments as for :meth:`find`, except that ``models`` is ignored: the
+        models given to the constructor decode.
 
         Returns:
             For each sentence its hypotheses, best first, as :func:`.fairseq_hypothesis.to_fairseq`
@@ -123,13 +124,16 @@ class EngineGenerator:
 
         Args:
             sample: a batch of :class:`LanguagePairDataset`.
-            prefix_tokens: LongTensor ``[B, P]``, see :class:`Constraints`.
+            prefix_tokens: LongTensor ``[B, P]``, the tokens that each translation must begin with,
+                see :class:`Constraints`; or None.
             constraints: must be None.
             bos_token: id of the start symbol; None: ``</s>``.
 
         Raises:
-            NumericalError: a probability is NaN.
-            ValueError: ``constraints`` are given, or first words both here and as an option.
+            NumericalError: a probability is NaN, or all translations of a sentence have
+                probability 0.
+            ValueError: ``constraints`` are given, or both ``prefix_tokens`` and
+                ``--forced-start``.
         """
         if constraints is not None:
             raise ValueError(
@@ -179,7 +183,7 @@ class EngineGenerator:
 
     @property
     def candidates(self) -> int:
-        """The most translations of a sentence that :meth:`decode` finds."""
+        """The largest number of translations that :meth:`decode` can find for a sentence."""
         return candidates(
             self.family, self.options, self.models[0].decoder, words=len(self.dictionary)
         )
@@ -204,7 +208,7 @@ class EngineGenerator:
         self.rescorer = rescorer
 
     def align_words(self, option: str = "--replace-unk") -> None:
-        """From now on each hypothesis has an ``alignment``.
+        """From now on each hypothesis has an ``alignment``: the source word of each of its tokens.
 
         Args:
             option: the option that asks for alignments, named in the error.
@@ -235,7 +239,8 @@ class EngineGenerator:
     def ranked(
         self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
     ) -> List[List[Hypothesis]]:
-        """The hypotheses that :meth:`decode` found, ranked by the rescorer if there is one."""
+        """The hypotheses that :meth:`decode` found, ranked by the rescorer; without one, as they
+        are."""
         if self.rescorer is None:
             return hypotheses
         return self.rescorer.rank(
@@ -256,7 +261,7 @@ class EngineGenerator:
 
         Args:
             lengths: LongTensor ``[B]``, the number of source tokens, ``</s>`` included.
-            capacity: the number of decoder positions; None: as many as all models have.
+            capacity: the number of decoder positions; None: :attr:`decoder_positions`.
         """
         capacity = self.decoder_positions if capacity is None else capacity
         if self.rescorer is not None:
@@ -274,8 +279,10 @@ class EngineGenerator:
         """The constraints that the options put on each next token.
 
         Args:
-            limits: see :meth:`length_limits`, counted in tokens of the search.
-            prefix: see :class:`Constraints`.
+            limits: LongTensor ``[B]``, the most tokens of the search before ``</s>``, see
+                :meth:`length_limits`.
+            prefix: LongTensor ``[B, P]``, the first tokens of each sentence, see
+                :class:`Constraints`; or None.
             stride: target tokens for each token that is searched; K in the first stage of hrt.
         """
         return Constraints(
@@ -308,11 +315,11 @@ class EngineGenerator:
         )
 
     def step_by_step(self, prefix: Optional[Tensor]) -> Optional[str]:
-        """Why a batch is not decoded by computations of fixed shapes, in a few words; None if it is
-        decoded by them.
+        """Why a batch is decoded step by step and not by computations of fixed shapes, in a few
+        words; None if it is decoded by the latter.
 
         Args:
-            prefix: given first words of translations, or None.
+            prefix: LongTensor ``[B, P]``, given first words of the translations, or None.
         """
         on_gpu = self.ensemble.graphs.enabled
         reason = None
@@ -344,7 +351,8 @@ class EngineGenerator:
 
     @property
     def static_search(self) -> StaticSearch:
-        """The search on the device; its buffers and recordings belong to :attr:`ensemble`."""
+        """The search that runs on the device alone; :attr:`ensemble` keeps its buffers and
+        recordings."""
         return StaticSearch(self.ensemble, longest=self.decoder_positions)
 
     def not_static(self) -> Optional[str]:
@@ -380,7 +388,8 @@ class AutoregressiveGenerator(EngineGenerator):
     def decode_static(
         self, tokens: Tensor, *, start: Optional[int] = None
     ) -> List[List[Hypothesis]]:
-        """Decodes sources ``[B, S]`` on the device alone; see :mod:`.static_search`."""
+        """Decodes the sources ``tokens`` ``[B, S]`` by the search that runs on the device alone
+        (:mod:`.static_search`); ``start``: id of the start symbol, None: ``</s>``."""
         lengths = self.host_lengths(tokens)
         plan = self.search_plan(start, self.rules(self.length_limits(lengths)))
         with self.ensemble.graphs.lock:
@@ -394,8 +403,9 @@ class AutoregressiveGenerator(EngineGenerator):
         prefix: Optional[Tensor] = None,
         start: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
-        """Decodes a batch that is encoded already, in one memory per model; ``prefix`` and
-        ``start`` as for :meth:`decode`."""
+        """Decodes a batch that is encoded already, in one memory per model. ``prefix`` (the first
+        tokens) and ``start`` (id of the start symbol) are ``prefix_tokens`` and ``bos_token`` of
+        :meth:`find`."""
         rules = self.rules(self.length_limits(memories[0].lengths), prefix=prefix)
         self.ensemble.reserve_positions(rules.longest_limit + 1)
         plan = self.search_plan(start, rules)

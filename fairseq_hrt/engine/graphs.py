@@ -94,7 +94,8 @@ class GraphStore:
         self._made[key] += 1
         if self.enabled and self._made[key] > AGAIN:
             raise torch.cuda.OutOfMemoryError(
-                "CUDA graphs of one batch exceed their share of the GPU's memory"
+                "CUDA graphs of one batch exceed their share of the GPU's memory; decode step by"
+                " step or in smaller batches"
             )
         began, before = time.perf_counter(), self._allocated()
         made = make()
@@ -118,7 +119,7 @@ class GraphStore:
         """Records ``function``: returns a callable that repeats its work on the same tensors.
 
         On a CUDA device recording calls the function a few times, which changes the buffers that it
-        writes: the caller sets them afterwards.
+        writes: the caller must set these buffers after it.
         """
         if not self.enabled:
             return function
@@ -153,7 +154,7 @@ class GraphStore:
 
     def clear(self) -> None:
         """Drops all recordings and buffers, because addresses or values of weights have changed, or
-        memory is short. Waits until another thread's batch has ended."""
+        memory is short. If another thread is decoding a batch, waits until that has ended."""
         with self.lock:
             self._kept.clear()
             self._made.clear()
@@ -173,7 +174,8 @@ class GraphStore:
 
 
 class _RecordedCall:
-    """A function of tensors, recorded with buffers for its inputs."""
+    """A recorded function of tensors; a call copies its inputs into the buffers with which it was
+    recorded."""
 
     def __init__(
         self,

@@ -80,8 +80,8 @@ class PackedNorm:
 
 
 class PackedFeedForward:
-    """The feed-forward block fc2(activation(fc1(x))) of a fairseq layer; ``reorder``: see
-    :class:`PackedLinear`."""
+    """The feed-forward block fc2(activation(fc1(x))) of a fairseq layer. ``reorder`` permits faster
+    copies of the weights, see :class:`PackedLinear`."""
 
     def __init__(self, layer: FairseqModule, *, reorder: bool) -> None:
         # ReLU in place: the inner vectors are used nowhere else.
@@ -96,13 +96,14 @@ class PackedFeedForward:
 
 
 class PackedSelfAttention:
-    """Self-attention with one product for queries, keys and values, and optional relative keys.
+    """Self-attention with one matrix product for queries, keys and values, and with relative
+    position vectors if the module has such (``relative_keys``).
 
     The attribute ``memorable`` projects to keys and values, the part that is cached.
 
     Args:
         attention: fairseq's module.
-        reorder: see :class:`PackedLinear`.
+        reorder: permits faster copies of the weights, see :class:`PackedLinear`.
     """
 
     def __init__(self, attention: FairseqModule, *, reorder: bool) -> None:
@@ -169,12 +170,15 @@ class PackedSelfAttention:
     def combine(
         self, queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]
     ) -> Tensor:
-        """Attention and output projection: ``[R, q, D]``.
+        """The attention of q queries in each of R rows to T keys, and its output projection.
 
         Args:
-            queries: ``[R, H, q, d]``, scaled.
+            queries: ``[R, H, q, d]``, scaled; H heads of d = D / H numbers.
             keys, values: ``[R * H, T, d]``.
-            bias: ``[1 or R, 1 or H, 1 or q, T]`` or None.
+            bias: added to the attention's scores, ``[1 or R, 1 or H, 1 or q, T]``, or None.
+
+        Returns:
+            ``[R, q, D]``.
         """
         rows, heads, count, width = queries.shape
         if bias is not None and bias.size(0) == bias.size(1) == 1:
@@ -193,7 +197,7 @@ class PackedCrossAttention:
 
     Args:
         attention: fairseq's module.
-        reorder: see :class:`PackedLinear`.
+        reorder: permits faster copies of the weights, see :class:`PackedLinear`.
     """
 
     def __init__(self, attention: FairseqModule, *, reorder: bool) -> None:
@@ -229,7 +233,8 @@ class PackedCrossAttention:
         )
 
     def weights(self, x: Tensor, keys: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """The attention weights of ``__call__``, averaged over the heads: ``[R, q, S]``."""
+        """The attention weights of ``__call__``, which has the same arguments, averaged over the
+        heads: ``[R, q, S]``."""
         queries, bias = self._queries(x, keys, bias)
         source = keys.size(1)  # S
         # With the identity as values [B * H, S, S], attend() returns the weights.
@@ -240,7 +245,8 @@ class PackedCrossAttention:
     def _queries(
         self, x: Tensor, keys: Tensor, bias: Optional[Tensor]
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Scaled queries ``[B * H, N * q, d]`` of ``[R, q, D]``, and the bias ``[B * H, 1, S]``."""
+        """(the scaled queries ``[B * H, N * q, d]`` of ``x`` ``[R, q, D]``, ``bias`` as ``[B * H,
+        1, S]`` or None); arguments as for ``__call__``."""
         heads, (rows, _, width) = self.heads, keys.shape
         # [R, q, D] -> [B, N * q, H, d] -> [B * H, N * q, d]
         queries = (
@@ -256,8 +262,9 @@ class PackedCrossAttention:
 
 
 class PackedCell:
-    """A recurrent unit (SSRU), ``cell``, with one product for gates and candidate states;
-    ``reorder``: see :class:`PackedLinear`."""
+    """The recurrent ``cell`` of a decoder layer, Marian's SSRU (:mod:`.recurrence`), with one
+    matrix product for gates and candidate states; ``reorder`` permits faster copies of the weights,
+    see :class:`PackedLinear`."""
 
     def __init__(self, cell: FairseqModule, *, reorder: bool) -> None:
         self.all = PackedLinear(
@@ -269,8 +276,8 @@ class PackedCell:
         """The state after each token, ``[R, q, D]``.
 
         Args:
-            x: ``[R, q, D]``, the tokens.
-            before: ``[R, D]``, the state before the first of them.
+            x: ``[R, q, D]``, the layer's vectors of the tokens.
+            before: ``[R, D]``, the state before the first token.
         """
         forget, candidate = self.all(x).chunk(2, -1)  # [R, q, D] each
         return recur(torch.sigmoid(forget + self.bias), candidate, before)
@@ -282,7 +289,7 @@ class PackedLayer:
 
     Args:
         layer: fairseq's module.
-        reorder: see :class:`PackedLinear`.
+        reorder: permits faster copies of the weights, see :class:`PackedLinear`.
     """
 
     def __init__(self, layer: FairseqModule, *, reorder: bool = False) -> None:

@@ -27,10 +27,13 @@ class Visibility:
         causal: bool,
         device: torch.device,
     ) -> Optional[Tensor]:
-        """Additive mask ``[1 or R, 1, q, T + q]`` of ``count`` new tokens; None when each may see
-        every key.
+        """The additive mask of q new tokens, ``[1 or R, 1, q, T + q]``; None if each may see every
+        cached and new token.
 
-        ``visible`` and ``causal`` are those of :meth:`TransformerEngine.step`.
+        Args:
+            state: the cache, with T tokens.
+            count: q.
+            visible, causal: which tokens may be seen, see :meth:`TransformerEngine.step`.
         """
         if visible is None and causal and count > 1 and state.lengths is None:
             return self._triangular(state.length, count, device)  # [1, 1, q, T + q]
@@ -64,8 +67,8 @@ class Visibility:
 def _causal_visibility(
     state: DecoderState, count: int, causal: bool, device: torch.device
 ) -> Optional[Tensor]:
-    """BoolTensor ``[1 or R, q, T + q]`` of the keys each new token may see; None when it may see
-    all of them."""
+    """Which of the T cached and q = ``count`` new tokens each new token may see: BoolTensor ``[1 or
+    R, q, T + q]``; None if each may see all. ``causal``: no later new tokens."""
     if state.lengths is None and (count == 1 or not causal):
         return None
     keys = torch.arange(state.length + count, device=device)  # [T + q]

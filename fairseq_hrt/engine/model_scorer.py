@@ -56,7 +56,19 @@ class ModelScorer:
         *,
         lenpen: float = 1.0,
     ) -> List[List[Hypothesis]]:
-        """See :class:`~..native.decoding.Scorer`."""
+        """Scores translations by their log-probabilities, see :class:`~..native.decoding.Scorer`.
+
+        Args:
+            sources: dictionary ids of each source, ``</s>`` last.
+            targets: any number of translations of each source, ``</s>`` last.
+            lenpen: the score is the sum of log-probabilities / length ** lenpen.
+
+        Returns:
+            A hypothesis for each translation, in lists like those of ``targets``.
+
+        Raises:
+            NumericalError: a probability is NaN.
+        """
         if on_device(self.models, self.like):
             self._ensemble.refresh()
         beams = max(map(len, targets))
@@ -88,8 +100,12 @@ class ModelScorer:
     def _scores(
         self, net_input: Dict[str, Tensor], rows: Sequence[Sequence[int]], beams: int
     ) -> List[List[float]]:
-        """Log-probability of each token of the translations ``rows``, of which each sentence has
-        ``beams``."""
+        """The log-probability of each token of the translations ``rows``, a list for each.
+
+        Args:
+            net_input: the sources as a batch, ``src_tokens`` and ``src_lengths``.
+            rows: ids of the translations, ``beams`` of each source one after the other.
+        """
         device = net_input["src_tokens"].device
         width = max(map(len, rows))
         # A causal decoder does not see the filler behind a row's words: any token will do.

@@ -44,7 +44,8 @@ class LoadedModels(NamedTuple):
 
     Attributes:
         models: one, or several for an ensemble.
-        saved: the training's configuration, from the last checkpoint.
+        saved: the configuration of the training, as stored in the checkpoint whose path was given
+            last.
     """
 
     models: List[nn.Module]
@@ -78,7 +79,7 @@ def generation_config(arguments: Sequence[str], subject: str) -> DictConfig:
 
     Args:
         arguments: arguments of the command line.
-        subject: whose options these are, for the message.
+        subject: whose options these are, such as a checkpoint's path; error messages begin with it.
 
     Raises:
         ValueError: the command would refuse the arguments.
@@ -167,8 +168,8 @@ def build_models(
     Args:
         paths: checkpoint files.
         task: the task, with its dictionaries loaded.
-        overrides: the user's changes to the models' configurations.
-        states: see :func:`load_models`; not used with ``overrides``.
+        overrides: {name: value}, the user's changes to the models' configurations.
+        states: checkpoints that have been read already, by path; not used with ``overrides``.
 
     Raises:
         OSError: a file is missing or unreadable.
@@ -303,7 +304,8 @@ def build_generator(
     """The task's generator with the command's options.
 
     Args:
-        given: see :class:`~..decoding_task.DecodingTask`; other tasks ignore it.
+        given: names of the options that the user gave, which must have an effect; None: all
+            (:class:`~..decoding_task.DecodingTask`). Other tasks ignore it.
 
     Raises:
         ValueError: no decoder supports an option; fairseq's own generators would fail later, or not
@@ -341,8 +343,8 @@ def decode(
 def find(
     task: FairseqTask, generator: Any, models: Sequence[nn.Module], sample: Any, nbest: int
 ) -> List[List[Hypothesis]]:
-    """At most ``nbest`` hypotheses of each sentence of a batch, from any generator; see
-    :func:`decode`."""
+    """At most ``nbest`` hypotheses of each sentence of a batch, best first, from this package's or
+    fairseq's generators; errors as of :func:`decode`."""
     if isinstance(generator, (EngineGenerator, PackedGenerator)):
         return [best[:nbest] for best in generator.find(sample)]
     return [

@@ -51,7 +51,7 @@ class PackedGenerator:
     Raises:
         UnsupportedOption, UnsupportedModelError: the native engine cannot decode this; the message
             gives the reason.
-        LibraryUnavailable: there is no compiled kernel on this machine.
+        LibraryUnavailable: the native engine's compiled library is not on this machine.
     """
 
     def __init__(
@@ -66,7 +66,8 @@ class PackedGenerator:
     ) -> None:
         if len(models) != 1:
             raise UnsupportedOption(
-                f"the native engine does not decode an ensemble of {len(models)} models"
+                f"the native engine does not decode an ensemble of {len(models)} models; use"
+                " --engine torch"
             )
         self.model, self.source, self.target = models[0], source, target
         load_library()
@@ -133,13 +134,14 @@ class PackedGenerator:
 
         Raises:
             ValueError: the search finds only one translation per sentence.
-            UnsupportedOption: the rescorer reads shorter translations than this model may write.
+            UnsupportedOption: this model may write longer translations than the rescorer reads.
         """
         self.require_candidates()
         self.rescorer = rescorer
         if rescorer.judge.longest_target < longest_written(self.header, self.options):
             raise UnsupportedOption(
-                "--rescore-path: that model reads shorter translations than this one may write"
+                "--rescore-path: that model reads shorter translations than this one may write; use"
+                " --engine torch, which writes none that it cannot read"
             )
 
     def forget_weights(self) -> None:
@@ -149,13 +151,15 @@ class PackedGenerator:
     def generate(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any], **given: Any
     ) -> List[List[Dict[str, Any]]]:
-        """Translates a batch; see :meth:`.generator.EngineGenerator.generate`."""
+        """Translates a batch; arguments and result as of
+        :meth:`.generator.EngineGenerator.generate`."""
         return [
             [to_fairseq(hypothesis) for hypothesis in best] for best in self.find(sample, **given)
         ]
 
     def find(self, sample: Dict[str, Any], **given: Any) -> List[List[Hypothesis]]:
-        """The hypotheses of a batch, best first; see :meth:`.generator.EngineGenerator.find`."""
+        """The hypotheses of each sentence of a batch, best first; ``given`` are the further
+        arguments of :meth:`.generator.EngineGenerator.find`."""
         prefix_tokens = given.get("prefix_tokens")
         # Arguments that are not given may be passed as None.
         others = any(value is not None for name, value in given.items() if name != "prefix_tokens")

@@ -26,8 +26,8 @@ class NativeParts:
         return {}
 
     def native_tensors(self, header: Header) -> Dict[str, Tensor]:
-        """Tensors by their names in the model file: those that only the family has, and those that
-        replace a plain Transformer's of the same name."""
+        """Tensors by their names in the model file that ``header`` describes: those that only the
+        family has, and those that replace a plain Transformer's of the same name."""
         return {}
 
     def not_native(self) -> Sequence[str]:

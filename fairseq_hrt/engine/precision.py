@@ -42,7 +42,8 @@ def log_probs_of(
     Args:
         models: their forward pass returns the logits ``[n, V]`` for these words.
         source: has ``src_tokens`` and ``src_lengths``.
-        views: further arguments of the forward pass, a training sample as its model reads it.
+        views: further arguments of the forward pass: the targets in the form in which the family's
+            training passes them.
     """
     parts = []
     for model in models:

@@ -29,7 +29,7 @@ class EvenDistances:
     table; those of the next query begin one row earlier.
 
     Args:
-        table: ``[2w + 1, d]``, see :func:`relative_index`.
+        table: ``[2w + 1, d]``, the vectors for distances -w to w, see :func:`relative_index`.
         stride: at least 1.
         count: the number of slots.
     """

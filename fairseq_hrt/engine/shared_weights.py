@@ -35,7 +35,8 @@ def fuse_rows(parameters: Sequence[nn.Parameter]) -> Tensor:
         ):
             raise ValueError(
                 f"cannot stack {describe(parameter)} below {describe(first)}: "
-                "the widths, dtypes and devices of fused projections must be equal"
+                "the widths, dtypes and devices of fused projections must be equal; cast and move"
+                " the model as a whole"
             )
     if not _adjacent(parameters):
         stacked = torch.cat([parameter.data for parameter in parameters])

@@ -2,9 +2,9 @@
 
 :meth:`.transformer.TransformerEngine.step` appends to a cache that grows, and holds its length on
 the host. Here the cache has its full capacity from the start, and the number of steps lies on the
-device. Written with PyTorch's own functions, as on a CPU, such a step reads the whole capacity,
-which costs more than it saves; the kernels of :mod:`.fused` read what is there. So both kinds of
-step exist.
+device. Written with PyTorch's own functions, as on a CPU, such a step reads the whole cache, used
+or not, which costs more than it saves; the kernels of :mod:`.fused` read only slots with tokens. So
+both kinds of step exist.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ class EncodedSource:
     """The encoded source of a batch, in tensors whose addresses never change.
 
     Args:
-        store: records the encoder's computation.
+        store: records the encoder's computation as a CUDA graph.
         engine: the model's engine, which has packed its encoder.
         rows: B, how many sentences fit.
         width: S, how many tokens of each fit.
@@ -53,8 +53,8 @@ class EncodedSource:
         self._encode = store.record(lambda: self._copy(engine.encode_static(self._tokens)))
 
     def encode(self, tokens: Tensor) -> Memory:
-        """Encodes source tokens ``[B', S']``, at most ``[B, S]``, into the first rows; returns
-        :attr:`memory`."""
+        """Encodes a batch of source tokens ``[B', S']`` into the first B' rows of :attr:`memory`,
+        which is returned; B' and S' may not exceed B and S, for which there is room."""
         count, width = tokens.shape
         if width < self.width:
             tokens = F.pad(tokens, (self.width - width, 0), value=self._pad)
@@ -153,7 +153,7 @@ class StaticDecoder:
             else:
                 x = _normed(x, pending) + self._recur(layer, number, _normed(x, before))
             x, pending = _behind(layer, layer.attention_norm, x)
-            x = self._ask(layer, number, x, pending)
+            x = self._attend_to_source(layer, number, x, pending)
             x, pending = _behind(layer, layer.cross_norm, x)
             x = _feed_forward(layer, x, pending)
             x, pending = _behind(layer, layer.final_norm, x)
@@ -164,8 +164,8 @@ class StaticDecoder:
         return x, pending
 
     def logits(self, tokens: Tensor, first: Tensor) -> Tensor:
-        """Unnormalised scores ``[R * q, V]`` for the token that follows each of ``tokens``;
-        arguments as those of :meth:`features`."""
+        """Unnormalised scores ``[R * q, V]`` for the token that follows each of ``tokens``
+        ``[R, q]``; arguments as for :meth:`features`."""
         return self.engine.logits(_normed(*self.features(tokens, first)))
 
     def reorder(self, rows: Tensor) -> None:
@@ -194,7 +194,8 @@ class StaticDecoder:
         self.cache[:, :, : rows.numel(), :, :length].copy_(other.cache.index_select(2, rows))
 
     def _embed(self, tokens: Tensor, first: Tensor) -> Tensor:
-        """Embeds tokens: ``[R, q]`` → ``[R * q, D]``."""
+        """Embeds tokens ``[R, q]`` at the positions of slot ``first`` and those behind it:
+        ``[R * q, D]``."""
         own, places = self.engine.embed, first  # [1] or [R]
         if self.block > 1:
             ahead = first.unsqueeze(1) + self._ahead  # [1 or R, q]
@@ -216,8 +217,8 @@ class StaticDecoder:
         )
 
     def _recur(self, layer: PackedDecoderLayer, number: int, x: Tensor) -> Tensor:
-        """A layer's recurrent cells: ``[R * q, D]`` → ``[R * q, D]``; their last states are
-        cached."""
+        """The recurrent cells of layer ``number``: ``x`` ``[R * q, D]`` → ``[R * q, D]``; the state
+        after the last token of each row replaces the cached one."""
         cell, last = layer.cell, self.cache[number, 0, :, 0, 0]  # [R, D]
         assert cell is not None
         states = cell.states(x.view(self.rows, self.block, -1), last)  # [R, q, D]
@@ -233,8 +234,15 @@ class StaticDecoder:
         first: Tensor,
         visible: Optional[Tensor],
     ) -> Tensor:
-        """Self-attention of ``[R * q, D]`` before its output projection; the keys and values are
-        added to the cache."""
+        """The self-attention of layer ``number`` before its output projection, ``[R * q, D]``; the
+        new tokens' keys and values are added to the cache.
+
+        Args:
+            x: ``[R * q, D]``, the new tokens' vectors.
+            norm: the layer normalisation that is applied to ``x`` first, or None.
+            first: LongTensor ``[1]`` or ``[R]``, the slot of the first new token.
+            visible: BoolTensor ``[q, C]``, the slots that each new token may see; None: all.
+        """
         attention, cache = layer.attention, self.cache[number].flatten(1, 2)  # [2, R * H, C, d]
         fused = fused_linear(x, attention.all.weight, attention.all.bias, norm=norm)
         mixed = attention_block(
@@ -251,10 +259,11 @@ class StaticDecoder:
         )
         return mixed.flatten(0, 1)
 
-    def _ask(
+    def _attend_to_source(
         self, layer: PackedDecoderLayer, number: int, x: Tensor, pending: Optional[Norm]
     ) -> Tensor:
-        """``x`` ``[R * q, D]``, normalised by ``pending``, plus its attention to the source."""
+        """``x`` ``[R * q, D]``, normalised by ``pending`` unless that is None, plus its attention
+        to the source in layer ``number``."""
         attention, memory = layer.cross, self.source.memory
         norm = _norm(layer.cross_norm) if layer.before else pending
         queries = fused_linear(x, attention.query.weight, attention.query.bias, norm=norm)
@@ -308,8 +317,8 @@ def _normed(x: Tensor, norm: Optional[Norm]) -> Tensor:
 
 
 def static_refusal(engines: List[TransformerEngine]) -> Optional[str]:
-    """What keeps these models from being decoded in steps of fixed shapes, in a few words; None:
-    nothing does."""
+    """What keeps the models of these engines from being decoded in steps of fixed shapes, in a few
+    words; None: nothing does."""
     if len(engines) > 1:
         return "an ensemble"
     engine = engines[0]

@@ -1,4 +1,5 @@
-"""The buffers, of one size, of a search that runs on the device alone, and its step."""
+"""The buffers of a search that runs on the device alone, for one size of batches, and the step that
+works on them."""
 
 import math
 from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
@@ -28,13 +29,14 @@ class _Flags:
             self._ready = [torch.cuda.Event(), torch.cuda.Event()]
 
     def send(self) -> None:
-        """Starts to copy the flags to the host, without waiting for it; the last part of a step."""
+        """Starts to copy the flags to the host, without waiting for the copy; each step ends with
+        this."""
         if self._host is not self.open:
             self._host.copy_(self.open, non_blocking=True)
 
     def sent(self, step: int) -> None:
-        """To be called when ``step`` was launched: :meth:`read` waits until the device has come so
-        far."""
+        """Must be called right after step ``step`` was launched: marks its end, for which
+        :meth:`read` waits."""
         if self._ready:
             self._ready[step % 2].record()
 
@@ -50,10 +52,10 @@ class SearchRows:
     define :meth:`step`.
 
     Args:
-        store: records the steps.
+        store: records the steps as CUDA graphs.
         engine: the model's engine.
-        source: the encoded source, of B rows.
-        start: the z start symbols of each row.
+        source: the encoded source, with room for B sentences.
+        start: ids of the z start symbols of each row; each step feeds and chooses z tokens.
         eos: id of ``</s>``, which closes a row.
         beam: N, the hypotheses of each sentence.
         capacity: C, the number of slots of the cache.
@@ -118,7 +120,7 @@ class SearchRows:
         self._clear()
 
     def advance(self) -> None:
-        """Takes the next step of all rows."""
+        """Runs the next step of all rows, on a GPU without waiting for its end."""
         self._steps[int(self.decoder.cache is not self._home)]()
         self._turn()
 
@@ -166,8 +168,8 @@ class SearchRows:
         self.flags.send()
 
     def take(self, other: "SearchRows", kept: Tensor) -> None:
-        """Continues with the sentences ``kept``, LongTensor ``[B']``, of a search that ``other``
-        began in buffers of another size."""
+        """Continues the search that ``other`` began in buffers of another size, with its sentences
+        ``kept``, LongTensor ``[B']``, which move to the first B' rows."""
         count, beam = kept.numel(), self.beam
         self.limits.fill_(-1)
         self.begin()
@@ -183,7 +185,7 @@ class SearchRows:
 
     @property
     def first(self) -> Tensor:
-        """The slot of the first of the next tokens, LongTensor ``[1]``."""
+        """The slot of the cache for the first of the next tokens, LongTensor ``[1]``."""
         return self.done if self._block == 1 else self.done * self._block
 
     def keep(self, parents: Tensor) -> Tensor:
@@ -200,8 +202,8 @@ class SearchRows:
 
 
 class Rules(NamedTuple):
-    """What restricts the choice of words alike in all batches of a search: ids of special symbols,
-    minimum length and ``<unk>`` penalty, as in :class:`.constraints.Constraints`, and the
+    """The rules for the choice of words that are the same for all batches: ids of the special
+    symbols, minimum length and ``<unk>`` penalty, as in :class:`.constraints.Constraints`, and the
     temperature, which divides the logits."""
 
     pad: int
@@ -213,7 +215,7 @@ class Rules(NamedTuple):
 
     @classmethod
     def of(cls, rules: Constraints, temperature: float) -> "Rules":
-        """The part of ``rules`` that all batches share."""
+        """The part of a batch's ``rules`` that all batches share, with the temperature added."""
         return cls(
             rules.pad, rules.eos, rules.unk, rules.min_length, float(rules.unkpen), temperature
         )
@@ -225,7 +227,7 @@ class Rules(NamedTuple):
 
         Args:
             tokens: LongTensor ``[R, z]``.
-            first: their first slot, see :meth:`.static_decoder.StaticDecoder.features`.
+            first: LongTensor ``[1]`` or ``[R]``, the slot of the first of these tokens.
             places: LongTensor, broadcastable to ``[R, z]``, the number of words before each choice.
             full: BoolTensor ``[R, z]``, where only ``</s>`` is allowed.
 

@@ -1,7 +1,7 @@
-"""Greedy and beam search that run on the device alone; results as :mod:`.beam_search`.
+"""Greedy and beam search that run on the device alone; they find what :mod:`.beam_search` finds.
 
-A step decides on the device which tokens are chosen and which sentences are done, and writes what
-it did into a log there. The host only asks, one step behind, whether any sentence is open, and
+A step decides on the device which tokens are chosen and which sentences are done, and writes its
+choices into a log there. The host only asks, one step behind, whether any sentence is open, and
 reads the log at the end. A step after the last one is therefore computed in vain, and never read.
 """
 
@@ -33,9 +33,10 @@ class _WordRows(SearchRows):
     """The buffers and the step of a greedy or beam search that writes one word per step.
 
     Args:
+        store, engine, source: what records the steps, the model's engine and the encoded source.
         plan: the settings of the search.
         capacity: the number of slots of the cache.
-        longest: decoder positions of the model.
+        longest: the number of decoder positions of the model.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Segment:
     Attributes:
         sentences: the sentence in each row; None for rows without one.
         numbers, ids: what the steps logged (:meth:`SearchRows.step`), ``[steps, B, …]`` each.
-        kept: the rows whose sentences continue in the next segment, in their order there.
+        kept: the rows whose sentences continue in the next segment, in the order of its rows.
     """
 
     sentences: List[Optional[int]]
@@ -131,8 +132,8 @@ class StaticSearch:
         self.store = ensemble.graphs
 
     def encode(self, tokens: Tensor, eos: int) -> EncodedSource:
-        """Encodes sources ``[B, S]`` in buffers whose B and S are the next larger sizes in
-        :mod:`.buckets`."""
+        """Encodes the sources ``tokens`` ``[B, S]`` in buffers whose B and S are the next larger
+        sizes in :mod:`.buckets`; ``eos`` is the id that ends a source."""
         self.ensemble.counters.encoder_calls += 1
         longest = max(tokens.size(1), self.engine.model.encoder.max_positions())
         rows, width = bucket(tokens.size(0), ROWS), min(bucket(tokens.size(1), LENGTHS), longest)
@@ -141,7 +142,8 @@ class StaticSearch:
         return source
 
     def search(self, source: EncodedSource, count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
-        """The best hypotheses of the first ``count`` sentences of ``source``, best first."""
+        """The hypotheses of each of the first ``count`` sentences of ``source``, at most
+        ``plan.beam``, best first."""
         own = plan.constraints
         segments = self.run(
             source,

@@ -23,7 +23,7 @@ class DecodingStep:
     """One step of a decoder, announced after its tokens were chosen.
 
     Attributes:
-        stage: ``"autoregressive"``, ``"skip_at"``, ``"skip_cmlm"``, …
+        stage: the kind of step: ``"autoregressive"``, ``"skip_at"``, ``"skip_cmlm"``, …
         number: 1 for the first decoder call of a batch.
         sentences: LongTensor ``[B]``, indices into the batch of the sentences still decoded.
         positions: LongTensor ``[q]`` or ``[R, q]``, positions of the chosen tokens in the sentence
@@ -48,10 +48,10 @@ def single_step(
     """The only step of a decoder that writes whole translations in one pass.
 
     Args:
-        stage: see :class:`DecodingStep`.
+        stage: the kind of step, see :class:`DecodingStep`.
         hypotheses: one for each sentence.
         pad: id of padding, which fills up shorter translations.
-        device: where the step's tensors are made.
+        device: the device of the step's tensors.
     """
     width = max(len(hypothesis.tokens) for hypothesis in hypotheses)
 

@@ -54,7 +54,8 @@ def convert(
     :func:`write_runtime_model`.
 
     Raises:
-        NumericalError: a parameter is not finite. Further errors as of that function.
+        NumericalError: a parameter is not finite.
+        UnsupportedModelError, ValueError: as of :func:`write_runtime_model`.
     """
     require_stored(weights)
     family = check_convertible(model, source, target)
@@ -88,7 +89,7 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
     encoder, decoder = model.encoder, model.decoder
     if not engine.encoder_layers or not isinstance(encoder, TransformerEncoderBase):
         raise UnsupportedModelError(
-            f"the native engine does not have the encoder {type(encoder).__name__}; use --engine"
+            f"the native engine does not support the encoder {type(encoder).__name__}; use --engine"
             " torch"
         )
     layers = [*encoder.layers, *decoder.layers]
@@ -115,7 +116,8 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
     for option, given in reasons.items():
         if given:
             raise UnsupportedModelError(
-                f"the model has {option}, which the native engine does not have; use --engine torch"
+                f"the model has {option}, which the native engine does not support; use --engine"
+                " torch"
             )
     for name in ("bos", "pad", "eos", "unk"):
         one, other = getattr(source, name)(), getattr(target, name)()
@@ -141,7 +143,7 @@ def _family(decoder: FairseqModule) -> str:
         decoder
     ).__module__.startswith("fairseq.models.transformer"):
         raise UnsupportedModelError(
-            f"the native engine does not have the decoder {type(decoder).__name__}; use --engine"
+            f"the native engine does not support the decoder {type(decoder).__name__}; use --engine"
             " torch"
         )
     return NativeParts.family

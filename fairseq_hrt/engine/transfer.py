@@ -1,5 +1,5 @@
-"""Transfers of the results of a search to the host. Each is a single one: on a GPU a transfer waits
-until everything before it has been computed."""
+"""Copies the results of a search to the host. Each function makes a single transfer: on a GPU a
+transfer waits until everything before it has been computed."""
 
 from typing import List, Tuple
 

@@ -95,14 +95,16 @@ class TransformerEngine:
         return self.remember(encoded, bias, (~padding).sum(1))
 
     def remember(self, encoded: Tensor, bias: Optional[Tensor], lengths: Tensor) -> Memory:
-        """The :class:`Memory` of an encoded source, with the keys and values of all decoder layers;
-        arguments as its attributes."""
+        """The :class:`Memory` of an encoded source ``[B, S, D]``, with the keys and values of all
+        decoder layers; the arguments are its attributes of the same names."""
         pairs = [layer.cross.remember(encoded) for layer in self.layers]
         keys, values = ([own[side] for own in pairs] for side in (0, 1))  # [B, H, S, d] each
         return Memory(keys, values, bias, lengths, encoded.size(1), encoded)
 
     def _encode_packed(self, tokens: Tensor, padding: Tensor, bias: Optional[Tensor]) -> Tensor:
-        """Encodes ``[B, S]`` → ``[B, S, D]``, as the encoder module does."""
+        """Encodes ``tokens`` ``[B, S]`` → ``[B, S, D]``, as the encoder module does, by packed
+        layers. ``padding`` is True for padding; ``bias`` is the mask ``[B, 1, 1, S]``, or None if
+        nothing is padded."""
         self.embed_source.reserve(tokens.size(1))
         if bias is None:
             x = self.embed_source(tokens, None)  # [B, S, D]
@@ -181,12 +183,13 @@ class TransformerEngine:
             causal: new tokens do not see later new tokens.
             remember: keep the new keys and values. False saves a copy if there is only one step; T
                 must be 0 then.
-            only: LongTensor ``[q']``, the new tokens whose features are wanted; the last layer
-                computes no others. With one decoder layer and half of the tokens wanted, this
+            only: LongTensor ``[q']``, indices of the new tokens whose features are wanted; the last
+                layer computes no others. With one decoder layer and half of the tokens wanted, this
                 halves the cost.
             attention: a list to which the last layer's attention to the source, averaged over the
                 heads, is appended: ``[R, q, S]``.
-            vectors: ``[R, q, E]``, read in place of the tokens' vectors.
+            vectors: ``[R, q, E]``, embeddings of width E that are read in place of those of
+                ``tokens``.
 
         Returns:
             Features ``[R, q, D]``, or ``[R, q', D]``, for :meth:`logits`.
@@ -262,7 +265,8 @@ class TransformerEngine:
             state: the cache, to which the new tokens are added; None: there are no others.
             bias: the additive mask, ``[1 or R, 1, q, T + q]``, or None.
             distances: the relative positions of this step; None if the model has none.
-            chosen: LongTensor ``[q']``, the new tokens whose output is wanted; None: all.
+            chosen: LongTensor ``[q']``, indices of the new tokens whose output is wanted; None:
+                all.
 
         Returns:
             ``[R, q', D]``.
@@ -363,7 +367,8 @@ class TransformerEngine:
 
 
 def _is_plain(encoder: Any) -> bool:
-    """Whether fairseq's own code, unchanged, computes this encoder, so that packed layers can."""
+    """Whether this encoder is computed by fairseq's own code, unchanged, so that packed layers can
+    compute it as well."""
     if (
         not isinstance(encoder, TransformerEncoderBase)
         or encoder.quant_noise is not None

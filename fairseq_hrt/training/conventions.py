@@ -32,8 +32,8 @@ class Conventions(NamedTuple):
     """The conventions that a model follows.
 
     Attributes:
-        activation: activation function of the feed-forward layers.
-        first_position: position that the sinusoid of the first word is computed for.
+        activation: name of the activation function of the feed-forward layers.
+        first_position: the position for which the sinusoids of the first word are computed.
         epsilon: epsilon of the layer normalisations.
         zero_start: True if the decoder's first input is a vector of zeros, False if it is the
             embedding of ``</s>``.
@@ -55,7 +55,8 @@ class Conventions(NamedTuple):
 
     def note(self, padding_idx: int) -> Optional[Tensor]:
         """The tensor by which a checkpoint stores these conventions, LongTensor ``[4]``; None if
-        they are fairseq's, which are not stored."""
+        they are fairseq's, which are not stored. ``padding_idx`` is the id of padding; fairseq's
+        first position is one above."""
         fairseqs = (self.first_position, self.epsilon, self.zero_start) == (
             padding_idx + 1,
             FAIRSEQ_EPSILON,
@@ -140,7 +141,7 @@ class SinusoidsFrom(SinusoidalPositionalEmbedding):
 
 def conventions_of(cfg: TransformerConfig, padding_idx: int) -> Conventions:
     """The conventions that a model's options ``cfg`` ask for; fairseq's for options that ``cfg``
-    does not have.
+    does not have. ``padding_idx`` is the id of padding.
 
     Raises:
         ValueError: a value is out of range.

@@ -97,12 +97,12 @@ def hash_uniform(*keys: Union[int, Tensor]) -> Tensor:
         if isinstance(key, Tensor):
             return _hash_tensors(first, mixed[number:])
         first = _mix_number(first + _GOLDEN + key)
-    raise AssertionError("one of the keys is a tensor")
+    raise AssertionError("not reached: one of the keys is a tensor")
 
 
 def _hash_tensors(first: int, keys: List[Union[int, Tensor]]) -> Tensor:
-    """The result of :func:`hash_uniform` after its leading integers, whose hash is ``first``:
-    continues that hash with ``keys``, which begin with a tensor; integers among them have passed
+    """The result of :func:`hash_uniform`: continues the hash ``first`` of its leading integers with
+    the remaining ``keys``, which begin with a tensor; integers among these have passed
     :func:`_mix_number`."""
     device = next(key.device for key in keys if isinstance(key, Tensor))
     if fused.available(device):

@@ -45,8 +45,8 @@ def preset(
 
 
 def register_presets(model: str, presets: Dict[str, Dict[str, Any]]) -> None:
-    """Registers an architecture ``<model>_<name>`` for each of ``presets``, which have arguments of
-    :func:`preset` by name, and ``<model>`` itself with the values of ``wmt_en_de``. Options on the
+    """Registers an architecture ``<model>_<name>`` for each of ``presets``, {name: {argument of
+    :func:`preset`: value}}, and ``<model>`` itself with the values of ``wmt_en_de``. Options on the
     command line or in YAML take precedence."""
     for name, sizes in {"": presets["wmt_en_de"], **presets}.items():
         architecture = f"{model}_{name}" if name else model

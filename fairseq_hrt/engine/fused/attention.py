@@ -40,8 +40,8 @@ def block_reference(
     relative: Optional[Tensor] = None,
     stride: int = 1,
 ) -> Tensor:
-    """The reference of :func:`attention_block`, by PyTorch's own functions: over the whole
-    capacity, without reading the device."""
+    """Computes what :func:`attention_block` does, with the same arguments, by PyTorch's own
+    functions: over the whole capacity, without reading the device."""
     rows, count, _ = qkv.shape
     capacity, width = cache_k.shape[1:]  # C, d
     parts = qkv.view(rows, count, 3, heads, width).permute(2, 0, 3, 1, 4)  # [3, R, H, q, d]
@@ -92,14 +92,16 @@ def attention_block(
 
     Args:
         qkv: ``[R, q, 3 * D]``, projected queries, keys and values; queries are not scaled yet.
-        cache_k, cache_v: ``[R * H, C, d]`` of one layer, contiguous, written in place.
+        cache_k, cache_v: ``[R * H, C, d]`` of one layer, with C slots for tokens; contiguous,
+            written in place.
         position: LongTensor ``[1]`` or ``[R]`` on the device: the number of cached tokens so far.
         heads: H.
         scale: factor of the queries.
         causal: a new token sees the new tokens up to itself; False: all new tokens.
         visible: BoolTensor ``[q, C]`` or ``[R, q, C]``, the slots that each new token may see if
             ``causal`` allows it, too; it must see at least one. None: all.
-        relative: ``[2w + 1, d]``, see :func:`..relative_positions.relative_index`, or None.
+        relative: ``[2w + 1, d]``, position vectors for the distances -w to w between two tokens
+            (:func:`..relative_positions.relative_index`), or None.
         stride: distance between the positions of tokens in neighbouring slots.
         out: ``[R, q, D]``, contiguous, to be written. None: a new tensor.
 
@@ -158,7 +160,8 @@ def cross_reference(
     bias: Optional[Tensor] = None,
     lengths: Optional[Tensor] = None,
 ) -> Tensor:
-    """The reference of :func:`cross_attention`, by PyTorch's own functions."""
+    """Computes what :func:`cross_attention` does, with the same arguments, by PyTorch's own
+    functions."""
     source, width = keys.shape[1:]  # S, d
     batch = keys.size(0) // heads
     wide = torch.promote_types(queries.dtype, torch.float32)
@@ -239,8 +242,8 @@ def cross_attention(
 def _check(
     qkv: Tensor, cache_k: Tensor, cache_v: Tensor, heads: int, relative: Optional[Tensor]
 ) -> tuple[int, int]:
-    """Checks the shapes of the arguments of :func:`attention_block`, except ``visible``; returns
-    (R, q)."""
+    """Checks the shapes of the arguments of :func:`attention_block`, except ``position``,
+    ``visible`` and ``out``; returns (R, q)."""
     if qkv.dim() != 3 or qkv.size(2) != 3 * heads * cache_k.size(2):
         raise ValueError(
             f"qkv {tuple(qkv.shape)} does not fit {heads} heads of {cache_k.size(2)} numbers; give"
@@ -249,12 +252,13 @@ def _check(
     rows, count = qkv.shape[:2]
     if cache_k.size(0) != rows * heads or cache_v.shape != cache_k.shape:
         raise ValueError(
-            f"the cache has shapes {tuple(cache_k.shape)} and {tuple(cache_v.shape)}; give"
+            f"cache_k and cache_v are {tuple(cache_k.shape)} and {tuple(cache_v.shape)}; give"
             f" [{rows * heads}, C, {cache_k.size(2)}] twice"
         )
     if relative is not None and (relative.size(1) != cache_k.size(2) or relative.size(0) % 2 == 0):
         raise ValueError(
-            f"the relative table is {tuple(relative.shape)}; give [2 * w + 1, {cache_k.size(2)}]"
+            f"relative is {tuple(relative.shape)}; give [2 * w + 1, {cache_k.size(2)}], one"
+            " vector for each distance from -w to w"
         )
     require_contiguous(qkv=qkv, cache_k=cache_k, cache_v=cache_v, relative=relative)
     return rows, count

@@ -1,7 +1,8 @@
 """Triton kernels of :mod:`.attention`; imported only where they run.
 
-A softmax is taken over blocks of slots: ``best`` is the largest score so far, ``total`` the sum of
-exp(score - best), ``mixed`` that of exp(score - best) * value.
+The cache has a slot for each token. A softmax is taken over blocks of slots: ``best`` is the
+largest score so far, ``total`` the sum of exp(score - best), ``mixed`` that of exp(score - best) *
+value.
 """
 
 import triton
@@ -12,7 +13,13 @@ from .linear_kernels import let_next_start, wait_for_previous
 
 @triton.jit
 def relative_rows(slot, own, distance, window):
-    """Rows of the relative table for keys in ``slot`` and a query in slot ``own``."""
+    """Rows of the table of relative position vectors for keys in the slots ``slot`` and a query in
+    slot ``own``.
+
+    Args:
+        distance: positions between the tokens of neighbouring slots.
+        window: w, at which distances are clipped; the table has 2w + 1 rows.
+    """
     apart = (slot - own) * distance
     return tl.minimum(tl.maximum(apart, -window), window) + window
 
@@ -36,7 +43,19 @@ def one_token(
     BLOCK_D: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """One head of one row: self-attention of the new token, whose key and value enter the cache."""
+    """:func:`.attention.attention_block` for one new token: a program computes one head of one row.
+
+    Args:
+        qkv, position, relative, out, scale: arguments of :func:`.attention.attention_block`.
+        keys, values: its ``cache_k`` and ``cache_v``.
+        heads, width, capacity: H, d and C, the number of slots.
+        position_stride: 0 if all rows have the position ``position[0]``, 1 if each has its own.
+        distance, window: positions between neighbouring slots, and the distance at which
+            distances are clipped, as for :func:`relative_rows`.
+        BLOCK_S: how many slots are read at a time.
+        BLOCK_D: a power of two, at least d.
+        EARLY: whether the next kernel may be launched before this one ends.
+    """
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     program = tl.program_id(0)
@@ -103,8 +122,19 @@ def relative_scores(
     BLOCK_M: tl.constexpr,
     BLOCK_D: tl.constexpr,
 ):
-    """The relative scores q r of ``COUNT`` queries in slots ``own``, ``own + 1``, … for keys in
-    ``slot``."""
+    """What relative positions add to the scores of ``COUNT`` queries, in slots ``own``, ``own +
+    1``, …: the products with their vectors for each key, ``[BLOCK_M, len(slot)]``.
+
+    Args:
+        query_start: pointer to the first query's numbers of this head.
+        relative: pointer to the table of the vectors, ``[2 * window + 1, width]``.
+        slot, here: the slots of the keys, and which of them are not padding.
+        width: d, the numbers of a head.
+        row_width: distance of neighbouring queries in memory.
+        distance, window: positions between neighbouring slots, and the distance at which
+            distances are clipped, as for :func:`relative_rows`.
+        scale: factor of the queries.
+    """
     channel = tl.arange(0, BLOCK_D)
     inside = channel < width
     asking = tl.arange(0, BLOCK_M)
@@ -124,8 +154,17 @@ def relative_scores(
 
 @triton.jit
 def seen_slots(visible, row, visible_stride, asking, slot, real, capacity):
-    """The slots that the table ``visible`` lets each query see: ``[BLOCK_M, len(slot)]``; all of
-    them for queries that only pad the block."""
+    """Whether each query may see each slot, ``[BLOCK_M, len(slot)]``; True for queries that only
+    pad the block, and for slots from ``capacity`` on.
+
+    Args:
+        visible: pointer to a table of bytes, one for each slot of each query of each row.
+        row, visible_stride: the row's number, and the distance of its table from the next row's; 0
+            if all rows share one.
+        asking, real: numbers of the queries, and which of them are not padding.
+        slot: the slots asked for.
+        capacity: C, the slots of a query in the table.
+    """
     table = visible + row.to(tl.int64) * visible_stride + asking[:, None] * capacity
     mask = real[:, None] & (slot < capacity)[None, :]
     return tl.load(table + slot[None, :], mask=mask, other=1) != 0
@@ -155,7 +194,16 @@ def some_tokens(
     BLOCK_D: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """One head of one row with ``COUNT`` new tokens, at most ``BLOCK_M``; see :func:`one_token`."""
+    """:func:`.attention.attention_block` for ``COUNT`` new tokens, at most ``BLOCK_M``: a program
+    computes one head of one row.
+
+    Arguments as for :func:`one_token`, and:
+
+    Args:
+        visible, visible_stride: which slots each new token may see, as for :func:`seen_slots`; or
+            None: all.
+        CAUSAL: whether a new token sees none of the later ones.
+    """
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     program = tl.program_id(0)
@@ -249,10 +297,16 @@ def one_query(
     BLOCK_D: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """One head of one query's attention to the encoded source of its sentence.
+    """:func:`.attention.cross_attention`: a program computes one head of one query.
 
-    A head has ``width`` numbers, a sentence ``source`` positions and ``per_sentence`` queries.
-    EARLY: the next kernel may be launched before this one ends.
+    Args:
+        queries, keys, values, bias, lengths, out, scale: arguments of
+            :func:`.attention.cross_attention`.
+        heads, width, source: H, d and S.
+        per_sentence: the number of queries of a sentence, N * q.
+        BLOCK_S: how many source tokens are read at a time.
+        BLOCK_D: a power of two, at least d.
+        EARLY: whether the next kernel may be launched before this one ends.
     """
     let_next_start(EARLY)
     wait_for_previous(EARLY)

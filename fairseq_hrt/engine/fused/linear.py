@@ -42,7 +42,8 @@ def linear_reference(
     residual: Optional[Tensor] = None,
     residual_norm: Optional[Norm] = None,
 ) -> Tensor:
-    """The reference of :func:`fused_linear`, by PyTorch's own functions."""
+    """Computes what :func:`fused_linear` does, with the same arguments, by PyTorch's own
+    functions."""
     if norm is not None:
         x = torch.layer_norm(x, x.shape[-1:], *norm)
     out = F.linear(x, weight, bias)  # [M, N]
@@ -175,14 +176,14 @@ def _launch_some(
 
 
 def _split(width: int, itemsize: int, memory: int) -> tuple[int, int, bool]:
-    """How :func:`.linear_kernels.some_rows` splits the inner dimension: (warps, numbers that each
-    warp multiplies at once, whether all warps together cover it at once).
+    """How :func:`.linear_kernels.some_rows` splits the K inputs: (number of warps, inputs that each
+    warp multiplies at once, whether all warps together cover K at once).
 
     Args:
-        width: K, the size of the inner dimension.
+        width: K.
         itemsize: bytes of a number.
-        memory: bytes of shared memory. Both operands must fit there; twice, where a loop over the
-            inner dimension fetches the next ones meanwhile.
+        memory: bytes of shared memory. Both operands must fit there; twice, where a loop fetches
+            the next inputs while it multiplies the present ones.
     """
     if itemsize == 2:
         most, warps = 512, 4 if width <= 512 else 8

@@ -1,4 +1,8 @@
-"""Triton kernels of :mod:`.linear`; imported only where they run."""
+"""Triton kernels of :mod:`.linear`; imported only where they run.
+
+M rows ``x`` of K inputs are multiplied by a weight of N rows (outputs). A block is the part that
+one Triton program computes; where it reaches beyond the matrices, its rows and columns are padding.
+"""
 
 import triton
 import triton.language as tl
@@ -13,7 +17,8 @@ STARTS_EARLY = gdc_wait is not None
 
 @triton.jit
 def activate(value, ACTIVATION: tl.constexpr):
-    """ReLU or the exact GELU of fp32 values; a NaN stays one."""
+    """The activation ``"relu"`` or ``"gelu"`` (exact) of float32 values; None: the values as they
+    are. NaN stays NaN."""
     if ACTIVATION == "relu":
         value = tl.where(value < 0.0, 0.0, value)
     if ACTIVATION == "gelu":
@@ -23,8 +28,8 @@ def activate(value, ACTIVATION: tl.constexpr):
 
 @triton.jit
 def let_next_start(EARLY: tl.constexpr):
-    """With ``EARLY`` lets the next kernel start now; before this one has ended, it may read only
-    what no kernel writes."""
+    """With ``EARLY`` lets the next kernel start now; until this kernel has ended, the next one may
+    read only what no kernel writes."""
     if EARLY:
         gdc_launch_dependents()
 
@@ -38,8 +43,14 @@ def wait_for_previous(EARLY: tl.constexpr):
 
 @triton.jit
 def moments(x, inside, width, eps):
-    """Mean and 1 / standard deviation ``[M]`` of rows ``x`` ``[M, K]``; where ``inside`` ``[K]`` is
-    False, columns are padding."""
+    """(means ``[M]``, 1 / standard deviations ``[M]``) of rows that are held as a whole.
+
+    Args:
+        x: ``[M, P]``, rows of ``width`` numbers, padded with zeros to P columns.
+        inside: ``[P]``, False for the columns of padding.
+        width: the number of columns that are not padding, by which sums are divided.
+        eps: is added to the variance.
+    """
     exact = x.to(tl.float32)
     mean = tl.sum(exact, 1) / width
     centred = tl.where(inside[None, :], exact - mean[:, None], 0.0)
@@ -48,8 +59,8 @@ def moments(x, inside, width, eps):
 
 @triton.jit
 def normalise(x, gamma, beta, inside, width, eps):
-    """Layer normalisation of rows ``[M, K]``, rounded as the output of a separate kernel would
-    be."""
+    """The layer normalisation of rows ``x``, in the dtype of ``x`` and zero in columns of padding;
+    ``gamma`` and ``beta`` ``[P]`` are its weight and bias, the rest as for :func:`moments`."""
     mean, inverse = moments(x, inside, width, eps)
     exact = (x.to(tl.float32) - mean[:, None]) * inverse[:, None]
     exact = exact * gamma.to(tl.float32)[None, :] + beta.to(tl.float32)[None, :]
@@ -61,8 +72,18 @@ def addend(
     residual, gamma, beta, stride, m, n, real, wanted, outputs, eps,
     BLOCK_ROW: tl.constexpr,
 ):  # fmt: skip
-    """The residual ``[M, N]`` of rows ``m`` at columns ``n``, in fp32; layer-normalised unless
-    ``gamma`` and ``beta`` ``[N]``, the parameters of these columns, are None."""
+    """The block ``[BLOCK_M, BLOCK_N]`` of the residual, float32, layer-normalised if wished.
+
+    Args:
+        residual: pointer to the first of its rows, each ``outputs`` (N) numbers long.
+        gamma, beta: ``[BLOCK_N]``, weight and bias of the normalisation in the columns ``n``; None:
+            no normalisation.
+        stride: distance of neighbouring rows in memory.
+        m, n: indices of the block's rows and columns.
+        real, wanted: False for rows and for columns of padding.
+        eps: is added to the variance.
+        BLOCK_ROW: a power of two, at least N; needed to normalise whole rows.
+    """
     starts = residual + m.to(tl.int64)[:, None] * stride
     kept = tl.load(starts + n[None, :], mask=real[:, None] & wanted[None, :], other=0.0)
     kept = kept.to(tl.float32)
@@ -79,8 +100,16 @@ def addend(
 
 @triton.jit
 def statistics(x, stride, m, rows, width, eps, BLOCK_K: tl.constexpr):
-    """Mean and 1 / standard deviation of rows ``m`` of ``x``, which are read twice, the second time
-    from a cache."""
+    """(means ``[M]``, 1 / standard deviations ``[M]``) of rows ``m`` of ``x``, read ``BLOCK_K``
+    columns at a time: once for the means, and again, from the GPU's cache, for the deviations.
+
+    Args:
+        x: pointer to the first row.
+        stride: distance of neighbouring rows in memory.
+        m: indices of the rows; those from ``rows`` on are padding.
+        width: K, the numbers in a row.
+        eps: is added to the variance.
+    """
     k = tl.arange(0, BLOCK_K)
     starts = x + m.to(tl.int64)[:, None] * stride + k[None, :]
     total = tl.zeros((m.shape[0],), tl.float32)
@@ -99,8 +128,9 @@ def statistics(x, stride, m, rows, width, eps, BLOCK_K: tl.constexpr):
 
 @triton.jit
 def finish(value, bias, residual, ACTIVATION: tl.constexpr):
-    """act(value + bias) + residual; ``value`` and ``residual`` ``[M, N]``, ``bias`` ``[N]``. Bias
-    and residual may be None."""
+    """activation(value + bias) + residual, ``[M, N]``; ``value`` and ``residual`` are ``[M, N]``,
+    ``bias`` is ``[N]``. Bias and residual may be None; ``ACTIVATION``: name of the activation, as
+    for :func:`activate`."""
     if bias is not None:
         value += bias.to(tl.float32)[None, :]
     value = activate(value, ACTIVATION)
@@ -134,9 +164,18 @@ def few_rows(
     BLOCK_ROW: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """Up to ``BLOCK_M`` rows times ``BLOCK_N`` rows of the weight, by elementwise products.
+    """:func:`.linear.fused_linear` for few rows: a program multiplies all of them by ``BLOCK_N``
+    rows of the weight, by elementwise products.
 
-    With ``EARLY`` the parameters are read while the previous kernel is still running.
+    Args:
+        x, weight, bias, residual, out: arguments of :func:`.linear.fused_linear`.
+        gamma, beta, eps: its ``norm``; ``residual_gamma``, ``residual_beta`` and ``residual_eps``:
+            its ``residual_norm``.
+        rows, width, outputs: M, K and N.
+        x_stride, residual_stride: distance of neighbouring rows in memory.
+        BLOCK_M, BLOCK_K: powers of two, at least M and K.
+        BLOCK_ROW: a power of two, at least N; 1 if the residual is not normalised.
+        EARLY: the parameters are read while the previous kernel is still running.
     """
     let_next_start(EARLY)
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -183,8 +222,8 @@ def few_rows(
 
 @triton.jit
 def normalise_split(a, gamma, beta, inside, width, eps):
-    """:func:`normalise` of rows whose inner dimension is split: ``a`` ``[SPLIT, M, BLOCK_K]``,
-    ``gamma``, ``beta`` and ``inside`` ``[SPLIT, BLOCK_K]``."""
+    """:func:`normalise` of rows ``a`` ``[SPLIT, M, BLOCK_K]``, whose K numbers are split into
+    ``SPLIT`` parts; so are ``gamma``, ``beta`` and ``inside`` ``[SPLIT, BLOCK_K]``."""
     exact = a.to(tl.float32)
     mean = tl.sum(tl.sum(exact, 2), 0) / width  # [M]
     centred = tl.where(inside[:, None, :], exact - mean[None, :, None], 0.0)
@@ -197,8 +236,22 @@ def normalise_split(a, gamma, beta, inside, width, eps):
 def in_blocks(
     x_starts, w_starts, gamma, beta, x, m, n, k, rows, width, outputs, x_stride, eps
 ):  # fmt: skip
-    """The product of :func:`some_rows` as ``[SPLIT, N, M]``, the part of each warp, where shared
-    memory does not hold the whole operands: the inner dimension is read in blocks."""
+    """The product of :func:`some_rows` where shared memory does not hold whole operands: a loop
+    reads ``SPLIT * BLOCK_K`` of the K inputs at a time.
+
+    Args:
+        x_starts, w_starts: pointers ``[SPLIT, BLOCK_M, BLOCK_K]`` and ``[SPLIT, BLOCK_N, BLOCK_K]``
+            to the numbers of ``x`` and of the weight that are read first.
+        gamma, beta, eps: the layer normalisation of ``x``: pointers to weight and bias (None: no
+            normalisation), and what is added to the variance.
+        x, x_stride: pointer to the first row of ``x``, and distance of its rows in memory.
+        m, n: indices of the block's rows of ``x`` and of the weight.
+        k: ``[SPLIT, BLOCK_K]``, indices of the inputs that are read first.
+        rows, width, outputs: M, K and N.
+
+    Returns:
+        float32 ``[SPLIT, BLOCK_N, BLOCK_M]``, the share of each warp, for the caller to add up.
+    """
     wanted = (n < outputs)[None, :, None]
     real = (m < rows)[None, :, None]
     step: tl.constexpr = k.shape[0] * k.shape[1]
@@ -246,11 +299,18 @@ def some_rows(
     HELD: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """``BLOCK_M`` rows times ``BLOCK_N`` rows of the weight, on tensor cores.
+    """:func:`.linear.fused_linear` on tensor cores: a program multiplies ``BLOCK_M`` rows by
+    ``BLOCK_N`` rows of the weight.
 
-    The inner dimension is split over the warps: each multiplies ``BLOCK_K`` of it, and the parts
-    are added at the end. Such a small product would otherwise be the work of one warp. The weight
-    is the left operand: tensor cores take 16 rows of that one, and 8 columns of the other.
+    The K inputs are split over the warps: each multiplies ``BLOCK_K`` of them, and the products are
+    added at the end. So small a product would otherwise be the work of one warp. The weight is the
+    left operand: tensor cores take 16 rows of the left one, and 8 columns of the right one.
+
+    Arguments as for :func:`few_rows`, and:
+
+    Args:
+        SPLIT: the number of warps.
+        HELD: whether all warps together cover K at once; False: in a loop, :func:`in_blocks`.
     """
     let_next_start(EARLY)
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)

@@ -45,8 +45,8 @@ def choose_reference(
     forbid_eos: Tensor,
     only_eos: Tensor,
 ) -> Tuple[Tensor, Tensor]:
-    """The reference of :func:`choose`, by PyTorch's own functions and without reading the
-    device."""
+    """Computes what :func:`choose` does, with the same arguments, by PyTorch's own functions and
+    without reading the device."""
     if norm is not None:
         x = torch.layer_norm(x, x.shape[-1:], *norm)
     logits = F.linear(x, weight, bias)  # [M, V]
@@ -170,7 +170,7 @@ def embed_reference(
     norm: Optional[Norm] = None,
     zero: Optional[int] = None,
 ) -> Tensor:
-    """The reference of :func:`embed`, by PyTorch's own functions."""
+    """Computes what :func:`embed` does, with the same arguments, by PyTorch's own functions."""
     x = torch.embedding(table, token)  # [M, D]
     if zero is not None:
         x = x.masked_fill(token.eq(zero).unsqueeze(1), 0.0)
@@ -194,17 +194,18 @@ def embed(
     zero: Optional[int] = None,
     out: Optional[Tensor] = None,
 ) -> Tensor:
-    """LN?(scale * table[token] + positions_table[position]), in one kernel.
+    """LN?(scale * table[token] + positions_table[position]), in one kernel; LN? is a layer
+    normalisation, or nothing if none is given.
 
     Args:
         token: LongTensor ``[M]``.
         table: ``[V, D]``, contiguous.
         positions_table: ``[P, D]``, contiguous; None for a model without positions.
-        position: LongTensor ``[1]`` or ``[M]`` on the device; larger ones than P - 1 count as P -
-            1. None if there is no ``positions_table``.
+        position: LongTensor ``[1]`` (of all tokens) or ``[M]`` on the device; positions above P - 1
+            count as P - 1. None if there is no ``positions_table``.
         scale: factor of the token's vector.
         norm: (gamma ``[D]``, beta ``[D]``, eps) of a layer normalisation, or None.
-        zero: id of a token that is embedded as zeros, or None.
+        zero: id of a token whose vector in ``table`` counts as zeros, or None.
         out: ``[M, D]``, contiguous, to be written. None: a new tensor.
 
     Returns:

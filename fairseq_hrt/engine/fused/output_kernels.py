@@ -38,11 +38,23 @@ def choose_in_block(
     WITH_UNK: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """Logits of ``BLOCK_V`` words for all rows, and what the choice needs of them.
+    """The logits of a block of ``BLOCK_V`` words for all rows, and the best of them; the first
+    kernel of :func:`.output.choose`.
 
-    ``tops`` ``[M, blocks]``: the largest logit of an allowed word; ``picks``: the first word that
-    has it; ``peaks`` and ``sums``: the largest logit of all words, and the sum of exp(logit -
-    peak).
+    Args:
+        x, weight, bias, forbid_eos, only_eos, temperature, pad, eos, unk, unkpen: arguments of that
+            function; ``gamma``, ``beta`` and ``eps`` are its ``norm``.
+        tops, picks: ``[M, blocks]``, written: the largest logit of an allowed word, and the first
+            word that has it.
+        peaks, sums: ``[M, blocks]``, written: the largest logit of all words of the block, and the
+            sum of exp(logit - peak).
+        rows, width, words, blocks: M, D, V and the number of blocks.
+        x_stride: distance of neighbouring rows of ``x`` in memory.
+        BLOCK_M: a power of two, at least M.
+        BLOCK_K, BLOCK_ROW: how many numbers of a row the product, and the normalisation, read at a
+            time.
+        SCALED, WITH_UNK: whether the temperature differs from 1, and whether ``<unk>`` is allowed.
+        EARLY: whether the next kernel may be launched before this one ends.
     """
     let_next_start(EARLY)
     wait_for_previous(EARLY)
@@ -111,8 +123,15 @@ def choose_of_blocks(
     BLOCK: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """Chooses the token of a row among the best ones of the blocks, which are the results of
-    :func:`choose_in_block`; also writes its log-probability."""
+    """Chooses the token of a row among the best ones of its blocks.
+
+    Args:
+        tops, picks, peaks, sums: results of :func:`choose_in_block`.
+        token, log_prob: ``[M]``, written: the token and its log-probability.
+        words, blocks: V and the number of blocks.
+        BLOCK: a power of two, at least ``blocks``.
+        EARLY: whether the next kernel may be launched before this one ends.
+    """
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     row = tl.program_id(0)
@@ -151,7 +170,16 @@ def embed_row(
     BLOCK_D: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """scale * table[token] + positions_table[position], and its layer normalisation."""
+    """:func:`.output.embed`: a program computes the vector of one token.
+
+    Args:
+        token, table, positions_table, position, out, scale, zero: arguments of that function;
+            ``gamma``, ``beta`` and ``eps`` are its ``norm``.
+        width, places: D, and P, the number of positions.
+        position_stride: 0 if all tokens have the position ``position[0]``, 1 if each has its own.
+        BLOCK_D: a power of two, at least D.
+        EARLY: whether the next kernel may be launched before this one ends.
+    """
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     row = tl.program_id(0)

@@ -42,7 +42,8 @@ def best_words_reference(
     only_eos: Optional[Tensor] = None,
     forced: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """The reference of :func:`best_words`, by PyTorch's own functions."""
+    """Computes what :func:`best_words` does, with the same arguments, by PyTorch's own
+    functions."""
     if temperature != 1.0:
         logits = logits / temperature
     log_probs = log_softmax(logits)  # [M, V]
@@ -81,8 +82,8 @@ def best_words(
     Args:
         logits: ``[M, V]``; they are not changed.
         temperature: divides the logits, rounded to their type.
-        penalties: {word: number subtracted from its log-probability}, or pairs of these; infinity
-            forbids the word.
+        penalties: {id of a word: number subtracted from its log-probability}, or (id, number)
+            pairs; infinity forbids the word.
         eos: id of ``</s>``, for ``forbid_eos`` and ``only_eos``.
         forbid_eos: BoolTensor ``[M]``, rows that must not choose ``</s>``.
         only_eos: BoolTensor ``[M]``, rows whose choice is ``</s>``, whatever ``forbid_eos`` is.
@@ -156,8 +157,8 @@ def best_continuations_reference(
     forbid_eos: Optional[Tensor] = None,
     only_eos: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """The reference of :func:`best_continuations`, by PyTorch's own functions; equal scores may be
-    in any order."""
+    """Computes what :func:`best_continuations` does, with the same arguments, by PyTorch's own
+    functions; equal scores may be in any order."""
     if temperature != 1.0:
         logits = logits / temperature
     vocabulary = logits.size(1)
@@ -184,7 +185,7 @@ def largest(values: Tensor, count: int) -> Tuple[Tensor, Tensor]:
     """The ``count`` largest values of each row and their columns, ``[B, count]`` each, largest
     first; NaN comes first.
 
-    These values lie in the chunks with the largest maxima, so only those have to be sorted.
+    These values lie in the chunks with the largest maxima, so only such chunks have to be sorted.
 
     Args:
         values: ``[B, M]``, contiguous.
@@ -294,7 +295,8 @@ def best_continuations(
 
 
 def _pairs(penalties: Penalties) -> Sequence[Tuple[int, float]]:
-    """(word, penalty) of the words that have one."""
+    """(id, penalty) of each word whose penalty is not 0; ``penalties`` as for
+    :func:`best_words`."""
     pairs = penalties.items() if isinstance(penalties, Mapping) else penalties
     return tuple((int(word), float(penalty)) for word, penalty in pairs if penalty)
 
@@ -312,7 +314,11 @@ def _runs(pairs: Sequence[Tuple[int, float]]) -> List[Tuple[int, int, float]]:
 
 
 def _flags(rows: int, **flags: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
-    """Checks the flags; returns them as bytes, which the kernels read."""
+    """Returns the flags (None stays None) as bytes, which the kernels read.
+
+    Raises:
+        ValueError: a flag is not a BoolTensor ``[rows]``; the message names it.
+    """
     _check_flags(rows, **{name: flag for name, flag in flags.items() if flag is not None})
     return tuple(
         None if flag is None else flag.contiguous().view(torch.uint8) for flag in flags.values()
@@ -328,6 +334,6 @@ def _parts(words: int, block: int, wanted: int) -> Tuple[int, int]:
 
 
 def _alignment(logits: Tensor) -> int:
-    """The largest power of two, at most 16, that divides both the number of words and the distance
-    of rows in memory."""
+    """The largest power of two, at most 16, that divides both V and the distance of neighbouring
+    rows of ``logits`` ``[M, V]`` in memory."""
     return math.gcd(logits.stride(0), logits.size(1), 16)

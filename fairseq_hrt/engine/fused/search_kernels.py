@@ -1,7 +1,12 @@
 """Triton kernels of :mod:`.search`; imported only where they run.
 
-A program reads the logits of a row, or of a part of it, once. The words of a row are numbered with
-32 bits, elements of all logits with 64.
+A program reads the logits of a row, or of a part of it, once. Indices of words are int32, those of
+elements of all logits int64.
+
+What several kernels take: ``stride``, the distance of neighbouring rows of the logits in memory;
+``words``, the size V of the vocabulary; ``part``, the number of words in a part, and ``splits``,
+that of the parts of a row; ``BLOCK``, how many words are read at a time; ``ALIGN``, a divisor of
+``stride`` and ``words``; ``SCALED``, whether the temperature differs from 1.
 """
 
 import triton
@@ -10,7 +15,8 @@ import triton.language as tl
 
 @triton.jit
 def scaled(value, temperature, SCALED: tl.constexpr):
-    """Logits in float32, divided by the temperature and rounded as PyTorch would round them."""
+    """Logits ``value`` as float32; if ``SCALED``, divided by the temperature and rounded to the
+    dtype of ``value``, as PyTorch would."""
     exact = value.to(tl.float32)
     if SCALED:
         exact = (exact / temperature).to(value.dtype).to(tl.float32)
@@ -42,11 +48,16 @@ def best_of_part(  # noqa: C901 - most branches are the compiler's
     SCALED: tl.constexpr,
     WHOLE: tl.constexpr,
 ):
-    """The best allowed word among ``part`` words of a row.
+    """The best allowed word among ``part`` words of a row, for :func:`.search.best_words`.
 
-    If ``WHOLE``, the part is the row: ``tops`` ``[M]`` gets the word's log-probability, and
-    ``tokens`` ``[M]`` the word. Otherwise ``tops``, ``picks``, ``peaks`` and ``sums`` ``[M,
-    splits]`` get for each part what ``choose_in_block`` writes for each block.
+    Args:
+        logits, forced, forbid_eos, only_eos, temperature, eos: arguments of that function.
+        tops, tokens: if ``WHOLE``, ``[M]``: the word's log-probability and the word are written
+            there.
+        tops, picks, peaks, sums: otherwise ``[M, splits]``: what
+            :func:`.output_kernels.choose_in_block` writes for each block is written for each part.
+        PENALISED, PENALTIES: ``COUNT`` words, and what is subtracted from the logit of each.
+        WHOLE: whether a row is a single part.
     """
     place = tl.program_id(0)
     row = place // splits
@@ -113,8 +124,8 @@ def best_of_part(  # noqa: C901 - most branches are the compiler's
 
 @triton.jit
 def ordered(bits, LARGEST: tl.constexpr):
-    """Signed integers in the order of the floating-point numbers with these bits, and back;
-    ``LARGEST`` is the largest such integer. Of two zeros the negative one is less."""
+    """Converts the bits of floating-point numbers, as signed integers, to integers that sort as the
+    numbers do, -0 before 0; and back. ``LARGEST`` is the largest integer of as many bits."""
     return tl.where(bits < 0, bits ^ LARGEST, bits)
 
 
@@ -140,14 +151,19 @@ def top_of_part(
     HALF: tl.constexpr,
     LEAST: tl.constexpr,
 ):
-    """The ``COUNT`` largest logits of ordinary words among ``part`` words of a row.
+    """The ``COUNT`` largest logits among ``part`` words of a row, special words left out; the first
+    kernel of :func:`.search.best_continuations`.
 
-    ``keys`` ``[R, splits, COUNT]``, in no order, are integers that sort by logit, then by word: the
-    upper bits are the logit's (:func:`ordered`), the lower 16 are 65535 less the place of the word
-    in the part. Half precision needs 32 bits, float32 64. Keys up to ``LEAST + PLACES`` stand for
-    no word.
-    ``peaks`` and ``sums`` ``[R, splits]``: the largest logit of all words, special ones included,
-    and the sum of exp(logit - peak).
+    Args:
+        logits, temperature, pad, eos, unk: arguments of that function.
+        keys: ``[R, splits, COUNT]``, written, in no order: integers that sort by logit, then by
+            word. The upper bits are the logit's (:func:`ordered`), the lower 16 are 65535 less the
+            place of the word in the part. Up to ``LEAST + PLACES`` they mean no word.
+        peaks, sums: ``[R, splits]``, written: the largest logit of all words, special ones
+            included, and the sum of exp(logit - peak).
+        PLACES: a power of two, at least ``COUNT``.
+        HALF: True if logits have 16 bits and ``keys`` 32, False if they have 32 and 64.
+        LEAST: an integer below the key of every number.
     """
     place = tl.program_id(0)
     row = place // splits
@@ -196,8 +212,13 @@ def top_of_part(
 
 @triton.jit
 def sums_of_rows(peaks, sums, row, real, splits, PARTS: tl.constexpr):
-    """The largest logit of each row (0 if it is -inf), and the sum of exp(logit - largest), from
-    those of its parts."""
+    """(the largest logit of each row, or 0 if that is -inf, and the sum of exp(logit - largest)).
+
+    Args:
+        peaks, sums: the same of each part, ``[R, splits]``, as :func:`top_of_part` writes them.
+        row, real: numbers of the rows, and which of them are not padding.
+        PARTS: a power of two, at least ``splits``.
+    """
     split = tl.arange(0, PARTS)
     there = real[:, None] & (split < splits)[None, :]
     places = row[:, None] * splits + split[None, :]
@@ -240,8 +261,19 @@ def top_of_sentence(
     HALF: tl.constexpr,
     LEAST: tl.constexpr,
 ):
-    """The best continuations of a sentence, among ``</s>``, ``<unk>`` and the candidates that
-    :func:`top_of_part` found in all parts of the sentence's rows."""
+    """The best continuations of a sentence, among ``</s>``, ``<unk>`` and the words that
+    :func:`top_of_part` found in its rows; the second kernel of :func:`.search.best_continuations`.
+
+    Args:
+        logits, totals, forbid_eos, only_eos, temperature, eos, unk, unkpen: arguments of that
+            function.
+        keys, peaks, sums: results of :func:`top_of_part`; ``PLACES``, ``HALF`` and ``LEAST`` as
+            there.
+        scores, tokens, parents: results of that function, written.
+        BEAMS, COUNT: N, and how many continuations to find.
+        ROWS, PARTS, LANES: powers of two, at least N, ``splits`` and ``splits * COUNT + 2``.
+        WITH_UNK: whether ``<unk>`` is allowed.
+    """
     sentence = tl.program_id(0)
     beam = tl.arange(0, ROWS)
     real = beam < BEAMS

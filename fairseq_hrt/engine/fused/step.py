@@ -20,7 +20,7 @@ def close_step_reference(
     done: Tensor,
     eos: int,
 ) -> None:
-    """The reference of :func:`close_step`, by PyTorch's own functions."""
+    """Does what :func:`close_step` does, with the same arguments, by PyTorch's own functions."""
     tokens.copy_(words)
     numbers.index_copy_(0, done, best[None])
     ids.index_copy_(0, done, words[None])

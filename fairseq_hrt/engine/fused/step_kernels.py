@@ -12,7 +12,8 @@ def close_rows(
     COUNT: tl.constexpr, BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """The work of :func:`.step.close_step` in one program, which raises ``done`` after all of its
-    threads have read it."""
+    threads have read it. ``rows`` and ``COUNT`` are its B and z; ``BLOCK`` rows are handled at a
+    time; with ``EARLY`` the next kernel may be launched before this one ends."""
     let_next_start(EARLY)
     wait_for_previous(EARLY)
     step = tl.load(done)

@@ -22,14 +22,15 @@ _constant: ContextVar[bool] = ContextVar("parameters_are_constant", default=Fals
 
 
 def available(device: torch.device) -> bool:
-    """Whether the fused kernels run on ``device``: wherever those of the losses do, and in Triton's
-    interpreter, which ``TRITON_INTERPRET=1`` chooses."""
+    """Whether the fused kernels run on ``device``: where the Triton kernels of the losses do
+    (``fairseq_hrt.ops.fused``), and anywhere in Triton's interpreter, which ``TRITON_INTERPRET=1``
+    chooses."""
     return runs(device) or os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def usable(x: Tensor, *others: Optional[Tensor]) -> bool:
-    """Whether the kernels take these tensors: float16, bfloat16 or float32, all of one type and on
-    one device where kernels run. Otherwise PyTorch computes the same."""
+    """Whether the kernels take these tensors: float16, bfloat16 or float32, all of one dtype and on
+    one device where kernels run (:func:`available`). Tensors that are None count as fitting."""
     return (
         x.dtype in TYPES
         and available(x.device)
@@ -62,8 +63,9 @@ def constant_parameters() -> Iterator[None]:
 
 
 def early(x: Tensor) -> Dict[str, Any]:
-    """Launch options of a kernel: EARLY, which is true within :func:`constant_parameters` on GPUs
-    that support it, and with it what Triton needs to start the kernel early."""
+    """Launch options of a kernel on the device of ``x``: ``EARLY``, which is True within
+    :func:`constant_parameters` on GPUs that support an early start; and, if it is True, Triton's
+    ``launch_pdl``, which permits that start."""
     if _constant.get() and x.is_cuda and _starts_early(x.device):
         return {"EARLY": True, "launch_pdl": True}
     return {"EARLY": False}
@@ -71,7 +73,8 @@ def early(x: Tensor) -> Dict[str, Any]:
 
 @cache
 def _starts_early(device: torch.device) -> bool:
-    """Whether the device and Triton have programmatic dependent launches."""
+    """Whether the device and Triton have programmatic dependent launches, by which a kernel may
+    start before the previous one has ended."""
     if torch.version.hip or torch.cuda.get_device_capability(device) < (9, 0):
         return False
     from .linear_kernels import STARTS_EARLY
@@ -101,8 +104,8 @@ def destination(
     like: Tensor,
     dtype: Optional[torch.dtype] = None,
 ) -> Tensor:
-    """``out``, or a new tensor of this shape on the device of ``like`` and of ``dtype``, by default
-    that of ``like``.
+    """Returns ``out`` or, if that is None, a new tensor of this shape on the device of ``like``;
+    its dtype is ``dtype`` or, if that is None, that of ``like``.
 
     Raises:
         ValueError: ``out`` has another shape or type, or is not contiguous.

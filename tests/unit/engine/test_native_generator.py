@@ -413,7 +413,7 @@ def test_an_ensemble_is_left_to_pytorch(tiny, caplog):
     models = [model_of(tiny, "autoregressive", seed) for seed in (1, 2)]
     with caplog.at_level(logging.INFO):
         assert isinstance(generator_of(tiny, "autoregressive", models, "auto"), EngineGenerator)
-    reason = "the native engine does not decode an ensemble of 2 models"
+    reason = "the native engine does not decode an ensemble of 2 models; use --engine torch"
     assert f"decoding with PyTorch: {reason}; float32 weights, cpu" in caplog.messages
 
 

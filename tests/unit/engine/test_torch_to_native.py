@@ -123,7 +123,8 @@ def test_layers_of_one_side_are_alike(tiny):
     with pytest.raises(
         UnsupportedModelError,
         match=(
-            "layers of different sizes, which the native engine does not have; use --engine torch"
+            "layers of different sizes, which the native engine does not support;"
+            " use --engine torch"
         ),
     ):
         check_convertible(model, tiny.dictionary(), tiny.dictionary())
