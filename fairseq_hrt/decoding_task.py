@@ -86,7 +86,7 @@ class DecodingTask(MultilingualTask):
         Args:
             args: the command's arguments (``cfg.generation``); an option of fairseq's that is None
                 there gets the family's default.
-            overrides: values by option name, which replace those of both.
+            overrides: values by option name, which replace those of the command and the task.
         """
         missing = {
             name: read_value(name, value)
@@ -185,8 +185,8 @@ class DecodingTask(MultilingualTask):
     def generator_for(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> Union[EngineGenerator, PackedGenerator]:
-        """The generator for these options, on the engine that ``options.engine`` names; ``auto``
-        takes the native one where it supports models and options.
+        """The generator for these options, on the engine that ``options.engine`` names. With
+        ``auto`` this is the native engine if it supports the models and options, else PyTorch.
 
         Raises:
             ValueError: an option is not supported; the message names it.
@@ -213,12 +213,12 @@ class DecodingTask(MultilingualTask):
         return generator
 
     def _without_native_ones(self, options: DecodingOptions, why: str) -> DecodingOptions:
-        """The options for PyTorch's engine, with ``weights`` at its default, since only the native
-        engine has others.
+        """The options for PyTorch's engine, with ``weights`` at its default, since other values are
+        for the native engine only.
 
         Args:
             options: the decoding options.
-            why: the reason why the native engine cannot decode with them, for the message.
+            why: the reason why the native engine cannot decode with these options, for the message.
 
         Raises:
             ValueError: an option was given that only the native engine has.
@@ -298,8 +298,8 @@ class DecodingTask(MultilingualTask):
             generator.forget_weights()
 
     def _require_cpu_training(self) -> None:
-        """Raises UnsupportedOption if the model is trained on a GPU; fairseq moves it there after
-        the generator is built."""
+        """Raises UnsupportedOption if the model will be trained on a GPU, to which fairseq moves it
+        only after the generator has been built."""
         around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
         common = around.get("common") if isinstance(around, DictConfig) else None
         if common is None:
@@ -402,7 +402,7 @@ class DecodingTask(MultilingualTask):
         return generator
 
     def max_positions(self) -> Tuple[int, int]:
-        """The longest (source, target) in tokens; the source must also fit the rescoring models."""
+        """The most tokens of a (source, target); the source must also fit the rescoring models."""
         source, target = super().max_positions()
         return min([source, *self._choosing_positions]), target
 

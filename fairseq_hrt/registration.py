@@ -56,9 +56,9 @@ class FairseqFirst(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
     ) -> Optional[ModuleSpec]:
-        """Imports fairseq first if the module ``fullname`` needs it. If this loads ``fullname`` as
-        well, returns a spec for the loaded module, whose code is not run again; otherwise None,
-        which leaves the search to the other finders."""
+        """Imports fairseq first if the module ``fullname`` needs it. If this import has loaded
+        ``fullname`` as well, returns a spec for the loaded module, whose code is not run again;
+        otherwise returns None, which leaves the search to the other finders."""
         if "fairseq" in sys.modules or not needs_fairseq(fullname):
             return None
         importlib.import_module("fairseq")
@@ -95,8 +95,8 @@ class Moved(MetaPathFinder):
 
 
 class _Loaded(Loader):
-    """Loader that returns the ``module`` it is given, which is loaded already, and does not run its
-    code again."""
+    """Loader that returns ``module``, which is already loaded, instead of running the module's code
+    again."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module, self.spec = module, module.__spec__

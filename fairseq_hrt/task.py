@@ -87,8 +87,13 @@ class EngineTranslationTask(DecodingTask):
         return super().build_criterion(cfg)
 
     def _note_origin(self, cfg: Any, from_checkpoint: bool) -> None:
-        """Notes whether the options come from a training's command or a loaded checkpoint, and
-        checks them in the first case; a user who decodes a checkpoint did not choose its options.
+        """Notes whether the options come from a training's command or a loaded checkpoint. Those of
+        a command are checked; a checkpoint's are not, since the user who decodes it did not choose
+        its options.
+
+        Args:
+            cfg: configuration of the model.
+            from_checkpoint: whether a checkpoint is loaded.
 
         Raises:
             ValueError: an option of the training has no effect.
@@ -162,8 +167,8 @@ class EngineTranslationTask(DecodingTask):
         """fairseq's iterator over batches; outside training it loads data in this process instead
         of the one worker process that is fairseq's default.
 
-        Passing a sentence between processes takes longer than translating it. A larger number of
-        workers was chosen by the user and is kept.
+        Passing a sentence between processes takes longer than translating it. If ``num_workers`` is
+        larger than 1, the user has chosen it, and it is kept.
         """
         workers = 0 if num_workers == 1 and self._trained_options is None else num_workers
         return super().get_batch_iterator(dataset, *args, num_workers=workers, **kwargs)
@@ -177,8 +182,8 @@ class EngineTranslationTask(DecodingTask):
         log_bleu(logging_outputs, "_bleu", "bleu")
 
     def _inference_with_bleu(self, generator: Any, sample: Dict[str, Any], model: Any) -> Any:
-        """The BLEU of a batch with the tokeniser of ``--eval-bleu-tokenizer``; fairseq itself
-        offers sacreBLEU's 13a or none."""
+        """sacreBLEU's result for a batch (score and n-gram counts), with the tokeniser of
+        ``--eval-bleu-tokenizer``; fairseq itself offers only the tokeniser 13a or none."""
         if not self.cfg.eval_bleu_tokenizer:
             return super()._inference_with_bleu(generator, sample, model)
         import sacrebleu
@@ -210,9 +215,9 @@ class EngineTranslationTask(DecodingTask):
     def bleu_statistics(
         self, generator: Any, sample: Dict[str, Any], model: torch.nn.Module, prefix: str
     ) -> Dict[str, float]:
-        """Decodes a batch and returns the counts that BLEU is computed from: lengths, and matched
-        and total n-grams of each order, which can be summed over batches and workers. Keys begin
-        with ``prefix``."""
+        """Decodes a batch and returns the counts that BLEU is computed from: the lengths of
+        translations and references, and matched and total n-grams of each order. These counts can
+        be summed over batches and workers. Keys begin with ``prefix``."""
         bleu = self._inference_with_bleu(generator, sample, model)
         logging_output = {f"{prefix}_sys_len": bleu.sys_len, f"{prefix}_ref_len": bleu.ref_len}
         for order in range(EVAL_BLEU_ORDER):

@@ -13,11 +13,11 @@ from torch import Tensor
 
 
 class Blocks(NamedTuple):
-    """P blocks for each of G hypotheses. A block is the words that one decoder step writes; while
-    it is being built, it holds the first i of them.
+    """P blocks for each of G hypotheses. A block is the z words that one decoder step writes; while
+    a block is being built, it holds its first i words.
 
     Attributes:
-        scores: ``[G, P]``, log-probabilities; -inf marks a place without a block.
+        scores: ``[G, P]``, log-probabilities of the blocks; -inf marks a place without a block.
         words: LongTensor ``[G, P, i]``.
     """
 
@@ -40,10 +40,10 @@ class Blocks(NamedTuple):
         )
 
     def extend(self, scores: Tensor, words: Tensor) -> "Blocks":
-        """Appends each of K words to each of the P blocks of a hypothesis, which makes P * K.
+        """Appends each of K words to each of the P blocks of a hypothesis: P * K longer blocks.
 
         Args:
-            scores: ``[G, K]``, log-probabilities of the words, which are added to the blocks'.
+            scores: ``[G, K]``, log-probabilities of the words, added to the scores of the blocks.
             words: LongTensor ``[G, K]``.
         """
         groups, count = self.scores.shape
@@ -72,15 +72,16 @@ def _nothing(log_probs: Tensor) -> Blocks:
 
 def fold_canonical(log_probs: Tensor, count: int, *, eos: int, pad: int) -> Tuple[Blocks, Blocks]:
     """Finds the ``count`` best blocks without ``</s>`` and the ``count`` best blocks with ``</s>``
-    that may follow each of G hypotheses.
+    that may follow each of G hypotheses. Blocks are canonical: those that agree up to ``</s>`` are
+    one block, with padding after ``</s>``, and its score leaves out the words after ``</s>``.
 
     Args:
         log_probs: ``[G, z, V]``, of the z words of the next step.
+        count: the number of blocks.
         eos, pad: ids of ``</s>`` and padding.
 
     Returns:
-        (blocks without ``</s>``, blocks with it), best first. In a block with ``</s>`` the words
-        after it are padding, and do not count in its score.
+        (blocks without ``</s>``, blocks with ``</s>``), best first.
     """
     ends = log_probs[..., eos]  # [G, z]
     others = log_probs.clone()  # [G, z, V]
@@ -108,6 +109,7 @@ def fold_paper(log_probs: Tensor, count: int) -> Blocks:
 
     Args:
         log_probs: ``[G, z, V]``, of the z words of the next step.
+        count: how many beginnings, and how many choices of a word, are kept.
     """
     slots = log_probs.size(1)
     # [G, z, K] each
@@ -126,7 +128,7 @@ class Candidates(NamedTuple):
             without a block.
         parents: LongTensor ``[B, P]``, index from 0 to N - 1, among the sentence's N hypotheses, of
             the one that the block continues.
-        words: LongTensor ``[B, P, z]``.
+        words: LongTensor ``[B, P, z]``, the words of each block.
     """
 
     scores: Tensor
@@ -139,8 +141,9 @@ class Candidates(NamedTuple):
         hypothesis with the block.
 
         Args:
-            blocks: those of B * N hypotheses, sentence by sentence.
-            scores: ``[B, N]``, of the hypotheses so far.
+            blocks: the blocks that may follow B * N hypotheses, sentence by sentence.
+            scores: ``[B, N]``, log-probabilities of the hypotheses so far.
+            keep: the most blocks kept for a sentence.
         """
         batch, beams = scores.shape
         count = blocks.scores.size(1)
@@ -162,16 +165,19 @@ class Candidates(NamedTuple):
 def canonical_candidates(
     log_probs: Tensor, scores: Tensor, *, eos: int, pad: int
 ) -> Tuple[Candidates, Candidates]:
-    """The blocks that continue the beam of each sentence, and those that end hypotheses.
+    """The blocks that continue the beam of each sentence, and those that end hypotheses, for
+    ``canonical`` scoring: words after ``</s>`` are padding and do not count (see
+    :func:`fold_canonical`).
 
     Args:
         log_probs: ``[B, N, z, V]``, of the z words of the next step.
-        scores: ``[B, N]``, of the hypotheses so far.
+        scores: ``[B, N]``, log-probabilities of the hypotheses so far.
         eos, pad: ids of ``</s>`` and padding.
 
     Returns:
-        (the N best blocks of each sentence without ``</s>``; its N best blocks with ``</s>``, of
-        which those that are not among its N best blocks of both kinds have the score -inf).
+        (open, ended): the N best blocks of each sentence without ``</s>``, and its N best blocks
+        with ``</s>``. Of these 2 N blocks only the N best count for ending: blocks of ``ended``
+        that are not among the N get the score -inf.
     """
     beams = scores.size(1)
     opened, ended = (
@@ -188,19 +194,20 @@ def canonical_candidates(
 def whole_candidates(
     log_probs: Tensor, scores: Tensor, *, eos: int, released: bool
 ) -> Tuple[Candidates, Candidates]:
-    """Like :func:`canonical_candidates`, but words behind ``</s>`` count in the scores.
+    """The blocks that continue the beam of each sentence, and those that end hypotheses, for
+    ``paper`` and ``algorithm1`` scoring: words after ``</s>`` count in the scores.
 
     Args:
         log_probs: ``[B, N, z, V]``, of the z words of the next step.
-        scores: ``[B, N]``, of the hypotheses so far.
+        scores: ``[B, N]``, log-probabilities of the hypotheses so far.
         eos: id of ``</s>``.
-        released: where blocks are taken from: True, from the 2 N best of a sentence, as in the
-            authors' released code; False, from the N best of each hypothesis, as in the paper's
+        released: which P blocks are considered. True: the 2 N best of a sentence, as in the
+            authors' released code; False: the N best of each hypothesis, as in the paper's
             algorithm.
 
     Returns:
-        (the N best of these blocks without ``</s>``; all of these blocks, of which those without
-        ``</s>`` have the score -inf).
+        (open, ended): the N best of the P blocks without ``</s>``, and all P blocks, where blocks
+        without ``</s>`` get the score -inf.
     """
     beams = scores.size(1)
     blocks = fold_paper(log_probs.flatten(0, 1), beams)  # [B * N, P]

@@ -24,7 +24,8 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
             step, z words per step in all.
         causal: True: a slot does not see the inputs of later slots of its own step (z = 1, or an
             ablation). False: slots of one step see all their inputs.
-        independent, middle_to_side: see :class:`BidirectionalModelConfig`.
+        independent: whether a slot sees slots of its own direction only.
+        middle_to_side: whether the two directions write from the middle to both ends.
         opposite_start: id of the start symbol of right-to-left directions; None: ``</s>``, as for
             the others.
     """
@@ -105,8 +106,9 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
         return shown
 
     def visible_keys(self, first: int, device: Optional[torch.device] = None) -> Optional[Tensor]:
-        """The slots that each of the z slots of a step, which begin at slot ``first``, may see,
-        apart from those that the causal mask hides: BoolTensor ``[z, first + z]``; None: all."""
+        """Which slots (columns) each slot of a step (rows) may see, apart from what the causal mask
+        hides: BoolTensor ``[z, first + z]`` for the z slots of the step from slot ``first`` on, and
+        all slots up to its end. None: all slots."""
         if not self.independent:
             return None
         slots = torch.arange(first + self.block, device=device)  # [first + z]

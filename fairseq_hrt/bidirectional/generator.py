@@ -36,7 +36,7 @@ def require_one_order(models: Sequence[FairseqEncoderDecoderModel]) -> None:
             if value != values[0]:
                 raise ValueError(
                     f"the models of an ensemble must agree in {option}: model {number + 1} does not"
-                    " agree with the first one; leave one of them out of --path"
+                    " agree with the first one; leave one of these two out of --path"
                 )
 
 
@@ -94,7 +94,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         are in natural order, from left to right.
 
         Args:
-            prefix: LongTensor ``[B, P]``, given first words of the translations.
+            memories: encoder outputs of the batch, of each model.
+            prefix: LongTensor ``[B, P]``, given first words of the translations; None: no words.
             start: id of the start symbol; None: ``</s>``.
         """
         if self.plain:
@@ -149,7 +150,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         self, lengths: Tensor, *, prefix: Optional[Tensor] = None, start: Optional[int] = None
     ) -> BlockPlan:
         """The settings of a block search for sources of these ``lengths``: LongTensor ``[B]``,
-        tokens with ``</s>``. For ``prefix`` and ``start`` see :meth:`decode_memories`."""
+        tokens with ``</s>``. ``prefix`` are given first words, ``start`` is the id of the start
+        symbol; see :meth:`decode_memories`."""
         decoder, options = self.decoder, self.options
         if prefix is not None and decoder.directions > 1:
             raise ValueError(
@@ -221,8 +223,9 @@ class BidirectionalGenerator(AutoregressiveGenerator):
 
 @lru_cache(maxsize=1024)
 def _slots_in_natural_order(words: int, directions: int, middle_to_side: bool) -> Tuple[int, ...]:
-    """For a translation of ``words`` words, the slot (place in the order of writing) of each word
-    from left to right, and last that of ``</s>``."""
+    """For a translation of ``words`` words, the slot (place in the order of writing, from 0) of
+    each word from left to right, and last the slot of ``</s>``. For ``directions`` and
+    ``middle_to_side`` see :func:`.slots.slot_order`."""
     return (*natural_order(words, directions, middle_to_side=middle_to_side).tolist(), words)
 
 

@@ -43,16 +43,18 @@ def slot_sample(
     """Puts a batch of targets into slots, the decoder's positions in the order of writing.
 
     Decoding always computes whole blocks, so training does, too. If z does not divide the N tokens
-    of a target, its last block has dead slots behind ``</s>``: they read words (never ``</s>`` or
-    padding), but have no loss. Padding fills later blocks, which no earlier slot attends to.
+    of a target, its last block has dead slots after ``</s>``. Their decoder inputs are words of the
+    target, as in decoding (never ``</s>`` or padding), but they have no loss. Padding fills later
+    blocks, which no earlier slot attends to.
 
     Args:
         targets: LongTensor ``[B, T]``, natural order with ``</s>``, padded on the right.
         directions: h, the directions of writing.
         block: z, slots predicted in one step.
-        start, opposite_start: ids of the start symbols, see :func:`.slots.start_symbols`.
+        start: id of the start symbol of left-to-right directions.
+        opposite_start: id of the start symbol of right-to-left directions; None: ``start``.
         pad, eos: ids of padding and ``</s>``.
-        middle_to_side: see :func:`.slots.natural_index`.
+        middle_to_side: with two directions, write from the middle to both ends instead.
         train_dead_slots: True gives dead slots the target ``</s>``, and so a loss.
     """
     scored = targets.ne(pad).sum(1, keepdim=True)  # [B, 1], N
@@ -83,13 +85,14 @@ def training_view(
     arguments.
 
     Args:
-        batch: see :func:`~..training.drawn_targets`.
+        batch: fairseq's batch, perhaps with distilled targets; see
+            :func:`~..training.drawn_targets`.
         decoder: the model's decoder, whose slot order and start symbols are used.
         seed: seed of the hashes that choose between raw and distilled targets.
         update: number of the update.
         raw_probability: the probability that a sentence with both a raw and a distilled target is
             trained on the raw one.
-        train_dead_slots: see :func:`slot_sample`.
+        train_dead_slots: whether slots after ``</s>`` have a loss; see :func:`slot_sample`.
     """
     pad, eos = decoder.padding_idx, decoder.dictionary.eos()
     return slot_sample(

@@ -48,20 +48,20 @@ class BlockPlan:
     Attributes:
         start: LongTensor ``[z]``, start symbols, the inputs of the first step.
         block: z, words per step.
-        constraints: constraints on the word of each slot.
+        constraints: which words each slot may write, and the length limits.
         causal: True: a slot does not see the inputs of later slots of its own step.
         visible: function (first slot of a block, device) → BoolTensor ``[z, first + z]``, the slots
             that each slot of the block may see; None: all.
         slots: LongTensor, 0, 1, 2, … for all slots of the longest translation.
-        positions: LongTensor, for all slots, reported to hooks: those of
-            :func:`.slots.slot_positions`; ``slots`` again for more than two directions.
-        beam: N; 1 takes the best word of each slot.
-        nbest: hypotheses wanted; ``paper`` scoring searches until it has as many.
+        positions: LongTensor, the position of each slot that is reported to hooks: that of
+            :func:`.slots.slot_positions`; the slot itself with more than two directions.
+        beam: N, the hypotheses kept per sentence; 1 takes the best word of each slot.
+        nbest: hypotheses wanted per sentence; ``paper`` scoring searches until it has as many.
         scoring: ``canonical``, ``algorithm1`` or ``paper``, see this module.
         length_penalty: ``power`` divides the log-probability of a hypothesis of t tokens by t **
             lenpen, ``gnmt`` by ((5 + t) / 6) ** lenpen (Wu et al., 2016, Eq. 14, without coverage).
         lenpen: the exponent.
-        normalize: False ranks by the plain log-probability.
+        normalize: whether to apply the length penalty; False ranks by the plain log-probability.
         temperature: of the softmax.
     """
 
@@ -103,9 +103,9 @@ class BlockPlan:
         """The best score that an open hypothesis can still reach.
 
         Args:
-            total: its log-probability, which can only fall.
-            step: the steps it has taken.
-            limit: the most words its translation may have.
+            total: log-probability of the hypothesis, which can only fall.
+            step: the number of steps that the hypothesis has taken.
+            limit: the most words that its translation may have.
         """
         longest = -(-(limit + 1) // self.block) * self.block
         # The penalty is monotone in the length: the best is the shortest or the longest
@@ -116,9 +116,9 @@ class BlockPlan:
         """A finished hypothesis, cut after the first ``</s>``, its words in the order of the slots.
 
         Args:
-            words, log_probs: the words of all its slots, ``</s>`` among them, and their
-                log-probabilities.
-            total: its log-probability in the search.
+            words: the words of all slots, ``</s>`` among them.
+            log_probs: the log-probability of each of these words.
+            total: log-probability of the hypothesis in the search.
         """
         end = words.index(self.constraints.eos) + 1
         length = len(words) if self.whole_blocks else end
@@ -167,10 +167,12 @@ def _predict(
     """Log-probabilities ``[R, z, V]`` of the next z words of R hypotheses, after constraints.
 
     Args:
+        ensemble: the models.
         states: the decoder's cache of earlier steps, of each model; advanced in place.
         words: LongTensor ``[R, z]``, the words of the step before, or start symbols.
         step: number of the step, from 0.
         beams: hypotheses per sentence.
+        plan: the settings of the search.
     """
     first = step * plan.block
     scores = ensemble.log_probabilities(
@@ -230,9 +232,10 @@ class Written:
         plan: the settings of the search.
 
     Attributes:
-        numbers: sentences still searched, as indices into the batch.
-        words, log_probs: ``[B', N, slots so far]``, of the open hypotheses of these sentences.
-        done: finished hypotheses of every sentence.
+        numbers: the B' sentences still searched, as indices into the batch.
+        words, log_probs: ``[B', N, slots so far]``, the words of the open hypotheses of these
+            sentences, and their log-probabilities.
+        done: a list of finished hypotheses for each of the B sentences.
     """
 
     def __init__(self, count: int, plan: BlockPlan) -> None:
@@ -247,7 +250,7 @@ class Written:
 
         Args:
             ended: blocks with ``</s>``; those with the score -inf are skipped.
-            log_probs: ``[B', P, z]``, log-probabilities of their words.
+            log_probs: ``[B', P, z]``, log-probabilities of the words in these blocks.
         """
         plan = self.plan
         for place, column in ended.scores.gt(float("-inf")).nonzero().tolist():
@@ -270,7 +273,7 @@ class Written:
                 del done[plan.beam :]
 
     def searched(self, totals: List[float], step: int) -> List[int]:
-        """Indices into ``numbers`` of the sentences that have to be searched further.
+        """The sentences that have to be searched further, as indices into ``numbers``.
 
         Args:
             totals: log-probability of the best open hypothesis of each sentence in ``numbers``.
@@ -301,7 +304,7 @@ class Written:
         Args:
             kept: indices into ``numbers`` of the sentences that are searched further.
             opened: the chosen blocks of all sentences in ``numbers``.
-            log_probs: ``[B', N, z]``, log-probabilities of their words.
+            log_probs: ``[B', N, z]``, log-probabilities of the words in these blocks.
         """
         self.numbers = [self.numbers[place] for place in kept]
         places = torch.tensor(kept).unsqueeze(1)  # [B', 1]
@@ -367,8 +370,9 @@ def packed(opened: Candidates, ended: Candidates, log_probs: Tensor) -> Tuple[Te
         log_probs: ``[B, N, z, V]``, of all words in this step.
 
     Returns:
-        Two tensors ``[B, P, 1 + z]`` over the P blocks of ``opened`` and then ``ended``: (its score
-        and z log-probabilities; its parent and z words).
+        (numbers, ids): two tensors ``[B, P, 1 + z]`` with a row for each of the P blocks of
+        ``opened`` and then ``ended``. In ``numbers`` it holds the block's score and the
+        log-probabilities of its z words; in ``ids`` its parent and its z words.
     """
     both = Candidates(*(torch.cat(parts, 1) for parts in zip(opened, ended)))
     _, _, block, vocabulary = log_probs.shape
@@ -380,7 +384,8 @@ def packed(opened: Candidates, ended: Candidates, log_probs: Tensor) -> Tuple[Te
 
 
 def unpacked(numbers: Tensor, ids: Tensor, count: int) -> List[Tuple[Candidates, Tensor]]:
-    """Takes the two tensors of :func:`packed` apart on the host.
+    """Takes the two tensors ``numbers`` and ``ids`` that :func:`packed` has made apart, on the
+    host.
 
     Args:
         count: the number of blocks without ``</s>``, which come first.

@@ -62,21 +62,30 @@ def natural_index(
 
 
 def slot_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """The index of the word that each slot of a sentence of ``length`` words holds
-    (:func:`natural_index`): LongTensor ``[length]``."""
+    """The index of the word, from 0, that each slot (place in the order of writing) holds:
+    LongTensor ``[length]``.
+
+    Args:
+        length: the number of words of the sentence.
+        directions: h, the directions of writing: 1 (left to right), 2 (from both ends) or a larger
+            even number, see :func:`natural_index`.
+        middle_to_side: with two directions, write from the middle to both ends instead.
+    """
     return natural_index(
         torch.arange(length), torch.tensor(length), directions, middle_to_side=middle_to_side
     )
 
 
 def natural_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """The slot of each word of a sentence of ``length`` words, from left to right: LongTensor
-    ``[length]``, the inverse permutation of :func:`slot_order`."""
+    """The slot (place in the order of writing, from 0) of each word of a sentence of ``length``
+    words, from left to right: LongTensor ``[length]``, the inverse permutation of
+    :func:`slot_order`, which explains the arguments."""
     return slot_order(length, directions, middle_to_side=middle_to_side).argsort()
 
 
 def slot_positions(slots: int, directions: int) -> Tensor:
-    """The positions of the first ``slots`` slots (IBDecoder, Eq. 7 and 8).
+    """The positions of the first ``slots`` slots (IBDecoder, Eq. 7 and 8) with ``directions``
+    directions of writing.
 
     Returns:
         One direction: LongTensor ``[slots]``, 0, 1, 2, … Two: +1, -1, +2, -2, …, counted from both
@@ -128,7 +137,9 @@ def slot_mask(
     """
     check_directions(directions)
     if tokens_per_step < 1:
-        raise ValueError(f"{tokens_per_step} tokens per step: give at least 1 for each direction")
+        raise ValueError(
+            f"tokens_per_step {tokens_per_step}: each direction must write at least 1 token a step"
+        )
     slot = torch.arange(slots)  # [slots]
     block = slot // (directions * tokens_per_step)  # [slots]
     seen = block.unsqueeze(1) >= block  # [slots, slots]

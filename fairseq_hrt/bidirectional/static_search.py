@@ -24,13 +24,14 @@ def static_block_search(
     longest: int,
     visible: Optional[Tensor],
 ) -> List[List[Hypothesis]]:
-    """The same as :func:`.search.block_search`, but run on the device alone, by computations of
+    """The search of :func:`.search.block_search`, but run on the device alone, by computations of
     fixed shapes; for all scorings but ``paper``.
 
     Args:
-        search: runs the steps.
+        search: runs the steps as recorded CUDA graphs.
         source: the encoded batch.
         count: the number of sentences in the batch.
+        plan: the settings of the search.
         longest: W, the slots of the longest translation that the model can write.
         visible: BoolTensor ``[W, W]``, the slots (columns) that each slot (row) may see, apart from
             those that the causal mask hides; None: all.
@@ -53,8 +54,8 @@ def static_block_search(
 
 
 class _BlockRows(SearchRows):
-    """The buffers on the device, and the recorded step, of a search that writes several words per
-    step, greedily or with a beam."""
+    """A search on the device that writes several words per step, greedily or with a beam: its
+    buffers, and the function that computes one step, which a CUDA graph records."""
 
     def __init__(
         self,

@@ -53,11 +53,12 @@ class BidirectionalTranslationTask(EngineTranslationTask):
         self, sample: Dict[str, Any], update: int, *, train_dead_slots: bool = False
     ) -> Dict[str, Any]:
         """Returns the batch with a further entry ``slots``, its targets as a :class:`SlotSample`;
-        an empty batch as it is. ``target`` keeps its natural order, for BLEU.
+        an empty batch is returned unchanged. ``target`` keeps its natural order, for BLEU.
 
         Args:
             update: number of the update, for choosing between raw and distilled targets.
-            train_dead_slots: see :func:`.sample.slot_sample`.
+            train_dead_slots: whether slots after ``</s>`` have a loss; see
+                :func:`.sample.slot_sample`.
         """
         if not sample:
             return sample

@@ -17,11 +17,11 @@ from ..engine import at_least_float32, relative_index
 
 
 class AttentionPattern(NamedTuple):
-    """Which keys each query may see, and how far away they are.
+    """Which keys each query may see, and how far away these keys are.
 
     Attributes:
-        bias: ``[B, 1, T, T]``, or ``[B, 1, 1, T]`` if all queries see the same keys; 0 for visible
-            keys, -inf for hidden ones.
+        bias: what is added to attention scores, 0 for visible keys, -inf for hidden ones:
+            ``[B, 1, T, T]``, or ``[B, 1, 1, T]`` if all queries see the same keys.
         index: LongTensor ``[B, T, T]`` of (query, key): the row of the table of relative position
             vectors that belongs to their distance; None without relative positions.
     """
@@ -131,6 +131,6 @@ class RelativeSelfAttention(nn.Module):
         return self.out_proj(mixed), None
 
     def _get_input_buffer(self, incremental_state: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-        """Called by fairseq's decoder layer for the cache of earlier steps; empty, since this
-        module has none (the decoder engine has its own)."""
+        """Called by fairseq's decoder layer for the cache of earlier steps; returns an empty
+        dictionary, since this module has no cache (the decoder engine has its own)."""
         return {}

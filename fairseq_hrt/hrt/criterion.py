@@ -79,8 +79,8 @@ class HRTLoss(SmoothedLoss):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
-        """Logs losses in bits per token, of the four training tasks together and of each (0 for a
-        task without tokens), and ``chunked``, the share of sentences trained in chunks."""
+        """Logs losses in bits per token, of the four training tasks together and of each task (0
+        for a task without tokens), and ``chunked``, the share of sentences trained in chunks."""
 
         def total(key: str) -> float:
             return sum(float(log.get(key, 0)) for log in logging_outputs)

@@ -39,9 +39,9 @@ def chunk_sizes_of(table: Sequence[Tuple[float, int]], lengths: Tensor) -> List[
 
 
 def _same_number(kept: List[List[Hypothesis]]) -> Tuple[List[Hypothesis], int]:
-    """Gives each sentence as many hypotheses as the sentence with the most has, by repeating its
-    last one. Returns (all hypotheses in one list, sentence by sentence; their number per
-    sentence)."""
+    """Gives all sentences the same number of hypotheses, the largest in ``kept``, by repeating the
+    last hypothesis of a sentence that has fewer. Returns (all hypotheses in one list, sentence by
+    sentence; the number of hypotheses per sentence)."""
     beams = max(len(hypotheses) for hypotheses in kept)
     rows = [hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)]
     return rows, beams
@@ -130,8 +130,9 @@ class HRTGenerator(AutoregressiveGenerator):
         return found
 
     def decode_static_chunks(self, tokens: Tensor, chunk_size: int) -> List[List[Hypothesis]]:
-        """Runs both stages as :meth:`decode_chunks` does, but on token ids ``[B, S]`` of sources
-        and by computations of fixed shapes, which a CUDA graph can replay."""
+        """Runs both stages of decoding as :meth:`decode_chunks` does, but from the token ids
+        ``[B, S]`` of the sources, and by computations of fixed shapes, which a CUDA graph can
+        replay."""
         lengths, store = self.host_lengths(tokens), self.ensemble.graphs
         with store.lock:
             source = self.static_search.encode(tokens, self.eos)
@@ -180,12 +181,14 @@ class HRTGenerator(AutoregressiveGenerator):
         Args:
             source: the encoded batch.
             beams: rows per sentence.
-            tokens: LongTensor ``[R, L]``, see :meth:`_masked_input`.
+            chunk_size: K.
+            tokens: LongTensor ``[R, L]``, tokens of stage I and masks; see :meth:`_masked_input`.
             steps: LongTensor ``[R]``, the chunks of each row.
-            limits: LongTensor ``[R]``, see :meth:`_restrict`.
+            limits: LongTensor ``[R]``, the most words of each row; None if no row can exceed them.
 
         Returns:
-            (log-probabilities of these words, the words): ``[R, q']`` each, q' masked positions.
+            (log-probabilities of the words, ids of the words), ``[R, q']`` each, for the q' masked
+            positions.
         """
         engine, longest = self.ensemble.engines[0], self.decoder_positions
         engine.embed.reserve(min(tokens.size(1), longest) + 1)
@@ -217,8 +220,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return best.view(shape), choice.view(shape)
 
     def decode_chunks(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
-        """Runs both stages of decoding, given the encoder outputs of each model and K; returns the
-        translations of each sentence, best first."""
+        """Runs both stages of decoding; returns the translations of each sentence, best first.
+        ``memories`` are the encoder outputs of each model, ``chunk_size`` is K."""
         kept = self.skip_at(memories, chunk_size)
         kept = [hypotheses[: self.nat_beam] for hypotheses in kept]
         return self.skip_cmlm(memories, kept, chunk_size)
@@ -310,8 +313,9 @@ class HRTGenerator(AutoregressiveGenerator):
         Args:
             kept: hypotheses of stage I, of each sentence.
             rows: the same in one list, equally many for each sentence; see :func:`_same_number`.
-            words, numbers: ids that stage II chose at the masked positions of each row, and their
-                log-probabilities.
+            words: ids that stage II chose at the masked positions of each row.
+            numbers: log-probabilities of these words.
+            chunk_size: K.
         """
         finished = [
             self._complete(row, line, scores, chunk_size)
@@ -334,7 +338,8 @@ class HRTGenerator(AutoregressiveGenerator):
         self, rows: List[Hypothesis], chunk_size: int, device: torch.device
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """The input of stage II for R hypotheses of stage I: (ids, LongTensor ``[R, L]``, padded;
-        BoolTensor ``[R, 1, L]``, False for padding, None if there is none)."""
+        BoolTensor ``[R, 1, L]``, False for padding, or None if there is no padding). Each row has
+        K - 1 masks before every token of stage I, K = ``chunk_size``."""
         steps = max(row.steps for row in rows)
         lines = [self._masked_line(row, chunk_size, steps) for row in rows]
         tokens = torch.tensor(lines, device=device)  # [R, L]
@@ -345,8 +350,9 @@ class HRTGenerator(AutoregressiveGenerator):
         return tokens, inside.unsqueeze(1)  # [R, L], [R, 1, L]
 
     def _layout(self, length: int, chunk_size: int, device: torch.device) -> Tuple[Tensor, Tensor]:
-        """(Positions 1 to L of stage II, ``[L]``, for L = ``length``; indices from 0 of the q'
-        masked ones, all but every K-th, ``[q']``). Both are cached for later batches."""
+        """(The positions 1 to L of stage II, LongTensor ``[L]`` for L = ``length``; indices from 0
+        of the q' masked positions, all but every K-th, LongTensor ``[q']``). Both tensors are
+        cached for later batches."""
         key = (length, chunk_size, device)
         if key not in self._layouts:
             positions = torch.arange(1, length + 1, device=device)  # [L]
@@ -367,8 +373,9 @@ class HRTGenerator(AutoregressiveGenerator):
 
         Args:
             log_probs: ``[R, q', V]`` of the masked positions.
-            positions: LongTensor ``[q']``, these positions.
+            positions: LongTensor ``[q']``, the masked positions, counted from 1.
             steps: LongTensor ``[R]``, the chunks of each row.
+            chunk_size: K.
             limits: LongTensor ``[R]``, the most words of each row; None if no row can exceed them.
         """
         log_probs.select(2, self.dictionary.pad()).fill_(float("-inf"))
@@ -386,13 +393,15 @@ class HRTGenerator(AutoregressiveGenerator):
     def _ends(
         self, positions: Tensor, steps: Tensor, chunk_size: int, limits: Optional[Tensor]
     ) -> Tuple[Optional[Tensor], Optional[Tensor]]:
-        """Where stage II must not write ``</s>``, and where it has to; the latter takes precedence.
+        """At which masked positions stage II must not write ``</s>``, and at which it has to write
+        ``</s>``; where both hold, it has to.
 
         Args:
-            positions, steps, limits: see :meth:`_restrict`.
+            positions, steps, chunk_size, limits: see :meth:`_restrict`.
 
         Returns:
-            Two BoolTensors ``[R, q']``, the first perhaps ``[1, q']``; None: nowhere.
+            (forbidden, required), each a BoolTensor ``[R, q']`` or None, which means nowhere;
+            ``forbidden`` may also be ``[1, q']``, the same for all rows.
         """
         early: Optional[Tensor] = None
         if self.options.hrt_eos_last_chunk:
@@ -411,7 +420,9 @@ class HRTGenerator(AutoregressiveGenerator):
         ``--unnormalized`` is given.
 
         Args:
-            choice, best: the tokens at the masked positions and their log-probabilities.
+            choice: ids of the words at the masked positions.
+            best: log-probabilities of these words.
+            chunk_size: K.
         """
         length = chunk_size * row.steps
         tokens, scores = [0] * length, [0.0] * length
@@ -449,8 +460,8 @@ class HRTGenerator(AutoregressiveGenerator):
         return hypothesis
 
     def _history(self, row: Hypothesis, hypothesis: Hypothesis, chunk_size: int) -> List[List[int]]:
-        """The partial translation after each step, with ``<unk>`` for tokens still to come: of
-        ``row`` in stage I, and last ``hypothesis``, which completes it."""
+        """The partial translation after each step, with ``<unk>`` for tokens still to come: first
+        those of ``row``, the hypothesis of stage I, and last ``hypothesis``, its completion."""
         gap = [self.dictionary.unk()] * (chunk_size - 1)
         partial: List[int] = []
         history = []

@@ -39,7 +39,7 @@ class WholeSelfAttention(RelativeSelfAttention):
             key_padding_mask: BoolTensor ``[B, T]``, True for padding, which is on the right.
 
         Returns:
-            (``[T, B, D]``, None).
+            (output ``[T, B, D]``, None instead of the attention weights).
         """
         assert self.relative_keys is not None
         places = torch.arange(query.size(0), device=query.device).expand_as(key_padding_mask)

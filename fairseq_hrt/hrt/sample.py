@@ -27,7 +27,8 @@ from torch import Tensor
 class SampleView(NamedTuple):
     """Decoder inputs, their positions and the token to predict at each, LongTensors ``[..., T]``.
 
-    Where ``target`` is padding there is no loss; ``input`` is padding behind the end of a row.
+    Positions where ``target`` is padding have no loss; ``input`` is padding after the end of a
+    row.
     """
 
     input: Tensor

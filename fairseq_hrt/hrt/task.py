@@ -95,7 +95,8 @@ class HRTTranslationTask(EngineTranslationTask):
 
     def _curriculum(self) -> Tuple[int, float]:
         """(Length in updates, exponent) of the curriculum, see :meth:`curriculum_share`; (0, 0) for
-        an exponent of 0, which switches the curriculum off. ValueError if the length is unknown."""
+        an exponent of 0, which switches the curriculum off. Raises ValueError if the length is
+        unknown."""
         power = float(self.cfg.hrt_curriculum_power)
         if power == 0:
             return 0, power
@@ -131,7 +132,8 @@ class HRTTranslationTask(EngineTranslationTask):
         ``--max-update``, unless ``--hrt-curriculum-steps`` gives another. Changes are logged.
 
         Args:
-            stored: (length, exponent) from the checkpoint; None: it has none, nothing is done.
+            stored: (length in updates, exponent) from the checkpoint; None: the checkpoint has no
+                curriculum, and nothing is done.
         """
         if stored is None:
             return
@@ -156,8 +158,8 @@ class HRTTranslationTask(EngineTranslationTask):
 
     def add_views(self, sample: Dict[str, Any], update: int, share: float) -> Dict[str, Any]:
         """Returns the batch with a further entry ``views``, its :class:`.sample.TrainingViews`; an
-        empty batch as it is. Random choices depend on seed, ``update`` and sentence id alone;
-        ``share`` is the probability that a sentence is trained in chunks."""
+        empty batch is returned unchanged. Random choices depend on seed, ``update`` and sentence id
+        alone; ``share`` is the probability that a sentence is trained in chunks."""
         if not sample:
             return sample
         views = draw_views(

@@ -21,7 +21,8 @@ def draw_views(
     and sentence id.
 
     Args:
-        sample: the batch, right-padded; see :func:`~..training.drawn_targets`.
+        sample: fairseq's batch, right-padded, perhaps with distilled targets; see
+            :func:`~..training.drawn_targets`.
         update: number of the update.
         share: p_k, the probability that a sentence is trained with chunks.
         decoder: the model's decoder, which has the chunk sizes to draw from.

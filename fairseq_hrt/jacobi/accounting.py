@@ -1,5 +1,5 @@
-"""Counts passes, tokens and operations of parallel decoding, and those that decoding word by word
-would need."""
+"""Counts the passes, tokens and operations of parallel decoding, and the operations that decoding
+word by word would need."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class DecoderSize:
 
     def flops(self, tokens: int, keys: int, source: int) -> int:
         """Floating-point operations of a decoder pass over ``tokens`` new tokens, each of which
-        attends to ``keys`` target tokens and ``source`` source tokens. Those of
+        attends to ``keys`` target tokens and ``source`` source tokens. The operations of
         :meth:`source_flops` and of the encoder are not included."""
         d, q, k, m = self.width, tokens, keys, source
         before = 4 * d * d * q if self.recurrent else 8 * d * d * q + 4 * d * q * k
@@ -56,7 +56,7 @@ class DecoderSize:
 
 @dataclass
 class JacobiStatistics:
-    """Sums over all decoded sentences. A pass is a call of the decoder; it proves a token when it
+    """Sums over all decoded sentences. A pass is a call of the decoder; it verifies a token when it
     shows that the token is the one that greedy search would choose.
 
     Attributes:
@@ -64,15 +64,15 @@ class JacobiStatistics:
         sentences: sentences translated.
         tokens: tokens written, with ``</s>``; decoding word by word takes a pass for each.
         row_passes: passes; one over n sentences counts n times.
-        iterations: with ``--jacobi-known-length`` the iterations as the paper counts them, else
-            equal to ``row_passes``.
+        iterations: with ``--jacobi-known-length`` the passes as the paper counts them, one more
+            per block, in which nothing changes; else equal to ``row_passes``.
         passes: passes; one over a batch of n sentences counts once.
         pushed: tokens that the decoder has read, without padding.
-        flops: floating-point operations of these passes, and of the keys and values of the source.
-        plain_flops: the operations that decoding word by word would take.
-        draft_seconds: time spent on guesses before decoding, e.g. by a draft model.
-        seconds: total time, ``draft_seconds`` included.
-        proved: {n: number of passes that proved n tokens of a sentence}.
+        flops: floating-point operations of all passes, and of the keys and values of the source.
+        plain_flops: the floating-point operations that decoding word by word would take.
+        draft_seconds: seconds spent on guesses before decoding, e.g. by a draft model.
+        seconds: all seconds, ``draft_seconds`` included.
+        proved: {n: number of passes that verified n tokens of a sentence}.
     """
 
     mode: str = ""
@@ -95,7 +95,7 @@ class JacobiStatistics:
         sources: Sequence[int],
         size: DecoderSize,
     ) -> None:
-        """Adds a batch.
+        """Adds the counts of a batch.
 
         Args:
             passes: each pass over each sentence of the batch.

@@ -1,9 +1,10 @@
-"""The decoding loop: guess several tokens, check all guesses in one pass, keep the proved ones.
+"""The decoding loop: guess several tokens, check all guesses in one pass (a call of the decoder),
+keep the verified tokens, those known to be the tokens of greedy search (``proved`` in names).
 
-A pass predicts the next token after the last proved token and after each guess. The first
-prediction is proved; each further one is proved if the guess before it equals the prediction before
-it. For example, after «the» the guesses are «big dog»; the pass answers «big cat sat»: «big» and
-«cat» are proved, «sat» is not, for it follows the wrong guess «dog».
+A pass predicts the next token after the last verified token and after each guess. The first
+prediction is verified; each further one is verified if the guess before it equals the prediction
+before it. For example, after «the» the guesses are «big dog»; the pass answers «big cat sat»: «big»
+and «cat» are verified, «sat» is not, for it follows the wrong guess «dog».
 """
 
 from dataclasses import dataclass, field
@@ -35,11 +36,11 @@ class JacobiIteration:
     Attributes:
         sentence: index into the batch.
         number: number of the pass, from 1.
-        first: number of tokens that earlier passes had proved to be those of greedy search.
-        guesses: the q - 1 guesses that the pass read behind the last proved token.
-        answers: the q tokens that the model predicted, behind that token and behind each guess.
-        log_probs: their log-probabilities.
-        proved: how many answers the pass has proved, at least 1.
+        first: number of tokens that earlier passes had verified to be those of greedy search.
+        guesses: ids of the q - 1 guesses that the pass read after the last verified token.
+        answers: ids of the q tokens that the model predicted, after that token and each guess.
+        log_probs: log-probabilities of the answers.
+        proved: how many answers the pass has verified, at least 1.
     """
 
     sentence: int
@@ -61,7 +62,7 @@ class JacobiPlan:
     Attributes:
         start: id of the start symbol, fed at position 0.
         constraints: constraints on each next token.
-        window: the mode and its sizes.
+        window: how many tokens each pass reads.
         drafter: proposes guesses.
         filler: id of the token guessed where the drafter has no proposal. It may be ``<pad>``: this
             is read as a word, since positions are given explicitly.
@@ -69,7 +70,7 @@ class JacobiPlan:
         rank: function from (log-probability, number of tokens) to the score of a translation.
         known_length: whether to count steps as the paper does. The paper's algorithm needs one more
             iteration per block to see that nothing changes; this one stops as soon as the last word
-            is proved.
+            is verified.
     """
 
     start: int
@@ -89,11 +90,14 @@ class Row:
     Attributes:
         sentence: index into the batch.
         limit: most words of the translation, without ``</s>``.
-        done: whether ``</s>`` is proved.
-        tokens: the proved tokens, those of greedy search; ``log_probs`` are theirs, and ``steps``
-            the numbers of the passes that proved them.
-        answers: predictions of the last pass that are kept, as guesses for the next.
-        size: q, the tokens that the next pass reads: the last proved one and ``guesses``.
+        done: whether ``</s>`` is verified.
+        tokens: ids of the verified tokens, those of greedy search.
+        log_probs, steps: the log-probability of each verified token, and the number of the pass
+            that verified it.
+        answers: predictions of the last pass that are kept, as guesses for the next pass.
+        size: q, the number of tokens that the next pass reads: the last verified one and
+            ``guesses``.
+        guesses: ids of the q - 1 tokens guessed after the last verified one.
     """
 
     sentence: int
@@ -113,19 +117,24 @@ class Row:
 
 
 class Reader(Protocol):
-    """Runs the model over the next tokens of all rows (the last proved one and the guesses), and
-    keeps its cache."""
+    """Runs the model over the next tokens of all rows (sentences): the last verified token and the
+    guesses; keeps the model's cache of earlier tokens."""
 
     device: torch.device
 
     def read(
         self, rows: List[Row], inputs: List[List[int]]
     ) -> Tuple[List[List[float]], List[List[int]]]:
-        """The most probable next word behind each token, as (log-probabilities, words), both with
-        the shape of ``inputs``: the tokens of each row, equally many for all."""
+        """The most probable next word after each token of ``inputs``, as (log-probabilities, ids),
+        both with the shape of ``inputs``.
+
+        Args:
+            rows: the sentences.
+            inputs: the tokens to read, as many for each row.
+        """
 
     def advance(self, rows: List[Row]) -> List[Row]:
-        """Removes wrong guesses from the cache; returns the rows for the next :meth:`read`, perhaps
+        """Removes wrong guesses from the cache. Returns the rows for the next :meth:`read`, perhaps
         without finished ones."""
 
 
@@ -133,6 +142,7 @@ class StepReader:
     """A :class:`Reader` that calls the decoders of an ensemble, which cache earlier tokens.
 
     Args:
+        ensemble: the models.
         memories: encoder outputs of the batch, of each model.
         plan: has the constraints and the temperature.
     """
@@ -170,6 +180,12 @@ def jacobi_decode(
 ) -> List[Hypothesis]:
     """The greedy translation of each sentence of the batch that ``reader`` was made for.
 
+    Args:
+        reader: runs the model.
+        plan: the settings of decoding.
+        step_hooks: called after each pass with the tokens that it has verified.
+        iteration_hooks: called with each pass over each sentence.
+
     Raises:
         NumericalError: a probability is NaN.
     """
@@ -198,9 +214,9 @@ def jacobi_decode(
 
 
 def _inputs(rows: List[Row], plan: JacobiPlan) -> List[List[int]]:
-    """The tokens that the next pass reads: of each row, the last proved token and new guesses,
-    which are also stored in the row. All are filled up with ``plan.filler`` to the length of the
-    longest; finished rows hold nothing else."""
+    """The tokens that the next pass reads, a list for each row: the last verified token and new
+    guesses, which are also stored in the row. Each list is filled up with ``plan.filler`` to the
+    length of the longest; that of a finished row consists of ``plan.filler`` alone."""
     inputs = []
     for row in rows:
         if row.done:
@@ -217,8 +233,8 @@ def _inputs(rows: List[Row], plan: JacobiPlan) -> List[List[int]]:
 
 
 def _positions(rows: List[Row], width: int, longest: int, device: torch.device) -> Tensor:
-    """Positions, at most ``longest``, of the ``width`` = q tokens that the next pass reads:
-    LongTensor ``[q]`` if all rows have equally many proved tokens, else ``[R, q]``."""
+    """Positions of the q = ``width`` tokens that the next pass reads, clamped to ``longest``:
+    LongTensor ``[q]`` if all rows have equally many verified tokens, else ``[R, q]``."""
     firsts = [len(row.tokens) for row in rows]
     ahead = torch.arange(width, device=device)  # [q]
     if len(set(firsts)) == 1:
@@ -227,8 +243,14 @@ def _positions(rows: List[Row], width: int, longest: int, device: torch.device) 
 
 
 def _restrict(log_probs: Tensor, rows: List[Row], plan: JacobiPlan, sentences: Tensor) -> None:
-    """Applies the plan's constraints to the log-probabilities ``[R, q, V]`` behind all tokens of a
-    pass, in place. ``sentences``: index into the batch of each row."""
+    """Applies the plan's constraints to the log-probabilities of a pass, in place.
+
+    Args:
+        log_probs: ``[R, q, V]``, of the words after each of the q tokens that the pass has read.
+        rows: the R sentences.
+        plan: has the constraints.
+        sentences: LongTensor ``[R]``, index into the batch of each row.
+    """
     rules, width = plan.constraints, log_probs.size(1)
     firsts = [len(row.tokens) for row in rows if not row.done]
     if rules.apply_to_all(log_probs, min(firsts), max(firsts) + width):
@@ -256,13 +278,13 @@ def _accept(
     number: int,
     hooks: Sequence[IterationHook],
 ) -> None:
-    """Appends to the row the answers of a pass that are proved: the first one, and each further one
-    as long as the guess before it equals the answer before it.
+    """Appends to the row the answers of a pass that are verified: the first one, and each further
+    one as long as the guess before it equals the answer before it.
 
     Args:
         answers, scores: the predicted tokens and their log-probabilities.
         number: number of the pass, from 1.
-        hooks: called with the pass.
+        hooks: called with the :class:`JacobiIteration` of the pass.
     """
     eos, first = plan.constraints.eos, len(row.tokens)
     # The previous pass's answer for the last place of this window.
@@ -299,7 +321,7 @@ def _accept(
 def _proved_step(
     rows: List[Row], number: int, plan: JacobiPlan, device: torch.device
 ) -> DecodingStep:
-    """The tokens that the pass ``number`` has proved, of the ``rows`` that it has read."""
+    """The tokens that the pass ``number`` has verified in each of ``rows``, for step hooks."""
     counts = [row.steps.count(number) for row in rows]
     width = max(counts)
 
@@ -319,14 +341,14 @@ def _proved_step(
 
 
 def _advance(states: List[DecoderState], rows: List[Row], device: torch.device) -> List[Row]:
-    """Removes wrong guesses from the decoders' caches ``states``, and finished rows once they are a
-    quarter of all; returns the rows that remain."""
+    """Removes wrong guesses from ``states``, the decoders' caches, and also finished rows once they
+    are at least a quarter of all. Returns the rows that remain."""
     unfinished = [place for place, row in enumerate(rows) if not row.done]
     if unfinished and 4 * len(unfinished) <= 3 * len(rows):
         rows = [rows[place] for place in unfinished]
         index = torch.tensor(unfinished, device=device)  # [R']
         reorder(states, index, sentences=index)
-    # The cache keeps the start symbol and all proved tokens but the last, which the next pass
+    # The cache keeps the start symbol and all verified tokens but the last, which the next pass
     # reads.
     lengths = [len(row.tokens) for row in rows]
     if len(set(lengths)) == 1 and states[0].lengths is None:

@@ -1,5 +1,5 @@
 """Drafters guess the next words of a translation. A wrong guess costs time, never quality: the
-model checks them all."""
+model checks every guess."""
 
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
@@ -13,8 +13,8 @@ from ..native.options.schema import SCHEMA
 
 
 class Drafter:
-    """``--jacobi-draft previous``: guesses what the model predicted behind a wrong guess in its
-    last pass. Base class of the other drafters."""
+    """``--jacobi-draft previous``: guesses what the model predicted after a wrong guess in its last
+    pass (call of the decoder). Base class of the other drafters."""
 
     def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
         """Prepares for guessing translations of a new batch.
@@ -33,14 +33,15 @@ class Drafter:
         Args:
             sentence: index into the batch.
             tokens: the confirmed beginning of the translation.
-            answers: the model's predictions of what follows, made in the last pass behind a wrong
+            answers: the model's predictions of what follows, made in the last pass after a wrong
                 guess.
-            count: most guesses wanted.
+            count: the most guesses wanted.
         """
         return answers[:count]
 
     def learn(self, tokens: List[int]) -> None:
-        """Learns from the tokens of a finished translation, to guess those of later ones."""
+        """Learns from ``tokens``, a finished translation, to guess the tokens of later
+        translations."""
 
     def forget(self) -> None:
         """Forgets all translations learnt from."""
@@ -51,8 +52,8 @@ class NGramDrafter(Drafter):
     translation, or else the last one, in an earlier translation.
 
     Args:
-        longest: most following words remembered for each context of one or two words.
-        most: most contexts remembered; the oldest are forgotten.
+        longest: the most following words remembered for each context of one or two words.
+        most: the most contexts remembered; the oldest are forgotten.
     """
 
     def __init__(self, *, longest: int = 8, most: int = 200_000) -> None:
@@ -147,9 +148,15 @@ class ModelDrafter(Drafter):
         return draft[expected : expected + count] or answers[:count]
 
     def _realign(self, draft: List[int], tokens: List[int], expected: int) -> int:
-        """The index in the draft, at most SHIFT from ``expected``, behind the longest match with
-        the last confirmed words (up to 3 of them); ``expected`` without a match, as if one word had
-        been replaced by another."""
+        """The index in the draft where guessing continues: just after the place, at most SHIFT from
+        ``expected``, where the longest match with the last confirmed words (up to 3) ends. Without
+        a match it is ``expected``, as if one word had been replaced by another.
+
+        Args:
+            draft: ids of the draft's words.
+            tokens: ids of the confirmed words.
+            expected: the index if no word had been inserted or left out.
+        """
         best, closest = expected, (0, 0)
         for place in range(
             max(expected - self.SHIFT, 1), min(expected + self.SHIFT, len(draft)) + 1
@@ -171,11 +178,12 @@ def load_draft_model(
     """Loads a draft model with the task it was trained with.
 
     Args:
-        path: its checkpoint.
+        path: the draft model's checkpoint.
         family: the family that ``--jacobi-draft`` names, one of MODEL_DRAFTS.
         beside: configuration of the task that checks the drafts; has the data folder and languages.
         source, target: dictionaries of the model that checks.
-        options: new values for options of the draft model's task, a Python dictionary as text.
+        options: the value of ``--jacobi-draft-options``: new values for options of the draft
+            model's task, a Python dictionary as text.
 
     Returns:
         (the draft model's task, list of its models).

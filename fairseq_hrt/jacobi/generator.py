@@ -147,13 +147,14 @@ class JacobiGenerator(EngineGenerator):
         if self._widest > WIDEST:
             return f"windows of {self._widest} tokens"
         if any(engine.recurrent for engine in self.ensemble.engines):
-            # A static step keeps the last state alone: it cannot go back to the last proved word.
+            # A static step keeps the last state alone: it cannot go back to the last verified word.
             return "recurrent cells, whose states wrong guesses change"
         return super().not_static()
 
     @property
     def _widest(self) -> int:
-        """The largest number of tokens that a pass may read for a sentence."""
+        """The largest number of tokens that one pass, a call of the decoder, may read for a
+        sentence."""
         return self.plan.size(0, self.decoder_positions)
 
     def _greedy(
@@ -163,7 +164,7 @@ class JacobiGenerator(EngineGenerator):
 
         Args:
             memories: encoder outputs of the batch, of each model; ignored if ``source`` is given.
-            source: the batch as encoded for computations of fixed shapes; None: ``memories``.
+            source: the batch as encoded for computations of fixed shapes; None: use ``memories``.
         """
         if source is None:
             return search(self.ensemble, memories, plan, hooks=self.step_hooks)
@@ -180,8 +181,9 @@ class JacobiGenerator(EngineGenerator):
         by the ordinary greedy search, which is faster.
 
         Args:
-            memories, source: see :meth:`_greedy`.
-            passes: a list to which all passes are appended.
+            memories, source: the encoded batch, see :meth:`_greedy`.
+            plan: the settings of decoding.
+            passes: a list to which all passes over each sentence are appended.
         """
         if plan.window.mode == "frontier" and plan.window.width == 1 and not self.iteration_hooks:
             greedy = self.search_plan(plan.start, plan.constraints)

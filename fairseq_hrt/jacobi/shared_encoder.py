@@ -13,8 +13,9 @@ from ..engine import EngineEnsemble, Memory
 def same_encoder(
     first: FairseqEncoderDecoderModel, second: FairseqEncoderDecoderModel, dictionary: Dictionary
 ) -> bool:
-    """Whether the encoders of two models are equal: have the same parameters and, since these do
-    not show the number of heads, activations and places of norms, the same output for a test batch.
+    """Whether the encoders of two models are equal: they have the same parameters and the same
+    output for a test batch, since parameters do not show the number of heads, the activation and
+    the places of norms.
 
     Args:
         dictionary: the source dictionary of both models.
@@ -49,7 +50,7 @@ class DraftEnsemble(EngineEnsemble):
     its drafts, if both have equal encoders.
 
     Attributes:
-        lent: the batch as encoded by the model that checks; None: the draft model encodes it
+        lent: the encoder output of the model that checks; None: the draft model encodes the batch
             itself.
     """
 
@@ -66,8 +67,9 @@ def lender(
     models: Sequence[FairseqEncoderDecoderModel],
     dictionary: Dictionary,
 ) -> Optional[int]:
-    """Index of the first of ``models`` whose encoder equals that of the model ``draft``; None:
-    there is none. ``dictionary``: the source dictionary of all."""
+    """Index of the first of ``models`` whose encoder equals that of the model ``draft`` and whose
+    output can thus be lent to it; None: there is none. ``dictionary``: the source dictionary of all
+    these models."""
     return next(
         (number for number, model in enumerate(models) if same_encoder(draft, model, dictionary)),
         None,

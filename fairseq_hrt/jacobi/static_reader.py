@@ -1,4 +1,5 @@
-"""Windows read by computations of fixed shapes, which a CUDA graph replays."""
+"""Checks guesses by computations of fixed shapes, which a CUDA graph replays. A window is the
+tokens that one pass reads of a sentence."""
 
 from typing import List, Tuple
 
@@ -22,9 +23,10 @@ class StaticReader:
     graph replays.
 
     Args:
-        search: has the model, and stores buffers and recordings.
+        search: has the model, and stores buffers and recorded CUDA graphs.
         source: the encoded batch.
-        plan: has the constraints, the temperature and the filler.
+        plan: has the constraints, the temperature and the filler (the token guessed where there is
+            no guess).
         width: q, the most tokens that a pass reads for a sentence; at most :data:`WIDEST`.
     """
 
@@ -60,19 +62,21 @@ class StaticReader:
         return scores.tolist(), answers.tolist()
 
     def advance(self, rows: List[Row]) -> List[Row]:
-        # The next window is written to the cache from the last proved word on: no need to clear it.
+        # The next window is written to the cache from the last verified word on, so that wrong
+        # guesses need not be removed.
         return rows
 
 
 class _Windows:
     """Buffers on the device for windows, the q tokens that a pass reads of each sentence, and the
-    recorded function ``read``, which predicts the next word behind each of these tokens.
+    recorded function ``read``, which predicts the next word after each of these tokens and returns
+    (log-probabilities ``[B, q]``, words ``[B, q]``).
 
     Attributes:
         inputs: LongTensor ``[B, 1 + q]``: for each sentence the place in the cache where its window
-            begins, then the window's tokens. To be filled before ``read``.
+            begins, then the window's tokens. The caller fills it before ``read``.
         limits: LongTensor ``[B]``, the most words of each translation.
-        decoder: the decoder; its cache must be cleared before a new batch.
+        decoder: the decoder; the caller clears its cache before a new batch.
     """
 
     def __init__(

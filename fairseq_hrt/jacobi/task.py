@@ -78,9 +78,14 @@ class JacobiTranslationTask(EngineTranslationTask):
     def translate_with(
         self, generator: EngineGenerator, models: Sequence[FairseqEncoderDecoderModel]
     ) -> Callable[[Dict[str, Tensor], Sequence[Memory]], List[List[int]]]:
-        """A function that translates a batch with the draft model of ``generator``; for its
-        arguments and result see :class:`.drafts.ModelDrafter`. If one of ``models``, which check
-        the draft, has the draft model's encoder, the output of that encoder is reused."""
+        """The function ``translate`` of :class:`.drafts.ModelDrafter`: it takes a batch and the
+        encoder outputs of ``models``, and returns the draft of each sentence.
+
+        Args:
+            generator: decodes with the draft model.
+            models: the models that check the drafts. If one of these has the same encoder as the
+                draft model, its encoder output is reused.
+        """
         drafting = generator.models
         engines: Optional[DraftEnsemble] = None
         equal: Optional[int] = None

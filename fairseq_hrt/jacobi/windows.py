@@ -1,7 +1,9 @@
-"""The number of tokens that a pass reads and checks: the paper's modes, and the sliding frontier.
+"""The number of tokens that a pass (a call of the decoder) reads and checks: the paper's modes, and
+the sliding frontier.
 
-A row is a sentence with n proved tokens. A pass reads a window of q tokens, the last proved token
-and q - 1 guesses behind it, and predicts the next token after each of them.
+A sentence has n verified tokens (``proved`` in names), known to be those of greedy search. A pass
+reads a window of q tokens, the last verified token and q - 1 guesses after it, and predicts the
+next token after each of them.
 """
 
 from dataclasses import dataclass
@@ -16,7 +18,8 @@ class WindowPlan:
     """The mode of decoding and its sizes.
 
     Attributes:
-        mode: see ``--jacobi-mode``.
+        mode: frontier (a sliding window), pj (the whole sentence), pgj (block by block) or hgj
+            (blocks at first, then word by word); see ``--jacobi-mode``.
         block: b, the tokens of a block in the modes pgj and hgj.
         width: w, the most tokens that a pass reads in the mode frontier.
         prefix: m, the number of tokens after which the mode hgj decodes word by word; None: never.
@@ -28,11 +31,11 @@ class WindowPlan:
     prefix: Optional[int] = None
 
     def size(self, proved: int, limit: int) -> int:
-        """q, the number of tokens that the next pass reads for a sentence; the pass proves at most
-        as many.
+        """q, the number of tokens that the next pass reads for a sentence; the pass verifies at
+        most as many.
 
         Args:
-            proved: the number of tokens proved so far.
+            proved: the number of tokens verified so far.
             limit: the most words that the translation may have, without ``</s>``.
         """
         left = limit + 1 - proved
@@ -47,7 +50,7 @@ class WindowPlan:
         return min(self.block - proved % self.block, left)
 
     def keeps_answers(self, proved: int) -> bool:
-        """Whether the next pass, when ``proved`` tokens are proved, may guess what the last pass
-        predicted behind a wrong guess. False where a new block begins, for which nothing has been
-        predicted."""
+        """Whether the next pass may use as guesses what the last pass predicted after a wrong
+        guess. False where a new block begins, for which nothing has been predicted. ``proved`` is
+        the number of tokens verified so far."""
         return self.mode in ("frontier", "pj") or proved % self.block != 0
