@@ -426,7 +426,7 @@ class Server:
 
     def welcome(self, connection: Connection) -> None:
         """Adds a new connection to :attr:`connections`; if ``most`` are open already, closes one
-        that waits for its client, if there is such a one."""
+        that waits for its client (none if all are busy)."""
         if len(self.connections) >= self._most:
             self._make_room()
         self.connections.add(connection)

@@ -232,7 +232,7 @@ def serve(
     Args:
         settings, host, port, workers: the options of ``fairseq-hrt serve``.
         load: makes the translator of a bundle, see :func:`.application.create_application`; used
-            only with one worker, as several load their systems by the default function.
+            only with one worker; several workers use the default function.
 
     Raises:
         ValueError: a system cannot be loaded, or the address is not available.

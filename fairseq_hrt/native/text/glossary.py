@@ -135,7 +135,9 @@ class Glossary:
         if not terms:
             raise ValueError("a glossary without terms: give at least one term, or no glossary")
         if len(terms) > MOST_TERMS:
-            raise ValueError(f"a glossary of {len(terms)} terms: at most {MOST_TERMS} are allowed")
+            raise ValueError(
+                f"a glossary of {len(terms)} terms; at most {MOST_TERMS} are allowed: remove some"
+            )
         self.terms: Dict[str, str] = {}
         self._roots: List[_Node] = [{}]
         for term, translation in terms.items():

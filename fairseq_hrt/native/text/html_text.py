@@ -182,7 +182,8 @@ class _Open(NamedTuple):
 
 
 class _Events:
-    """A document as a sequence of texts, tags and untranslated parts, built in one traversal.
+    """A document as a sequence of texts, tags and untranslated parts, built in one traversal of its
+    pieces, ``tokens``.
 
     Attributes:
         found: tuples (kind, text or markup as written, number of the element). The kind is text,

@@ -211,8 +211,8 @@ class _Layout:
 
         Args:
             place: index of the word before which the mark is to stand.
-            number: index of this mark among those of its parent.
-            taken: sorted (first word, end, number) of the marks with words.
+            number: index of this mark among the marks of its parent.
+            taken: (first word, end, number) of the marks that have words, sorted.
         """
         low, high = 0, len(taken)
         while low < high:

@@ -61,8 +61,8 @@ def _pieces(line: str, language: str) -> List[str]:
 
 
 def split(text: str, language: str) -> Segments:
-    """Splits a text into sentences; each line break ends one. Returns them stripped, and the white
-    space and line breaks between them. ``language``: code of the text's language, e.g. ``en``."""
+    """Splits a text into sentences; each line break ends one. Returns the sentences, stripped, and
+    the white space around them. ``language``: code of the text's language, e.g. ``en``."""
     sentences, gaps, gap = [], [], ""
     # Line breaks are split off first. White space around them is left to strip(): an expression
     # that matches it before a line break takes quadratic time on long runs without one.

@@ -262,8 +262,8 @@ def _same_words(word: str, other: str) -> bool:
 
 def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[int]:
     """Returns for each index in ``places`` (sorted, none at an end) of a word the corresponding
-    index of its translation: that of the same character within a common prefix or suffix,
-    proportional between prefix and suffix."""
+    index of its translation. Within a common prefix or suffix it is that of the same character;
+    between prefix and suffix it is proportional."""
     one, other = word.lower(), translation.lower()
     if (len(one), len(other)) != (len(word), len(translation)):
         one, other = word, translation

@@ -13,7 +13,7 @@ class Separator(NamedTuple):
     """A way to separate words.
 
     Attributes:
-        languages: codes of the languages that it serves; ``zh`` stands for ``zh_CN``, too.
+        languages: codes of the languages that it serves; ``zh`` covers ``zh_CN``, too.
         package: the packages to install, as arguments of ``pip install``; empty: none.
         make: returns a function that separates the words of a text by spaces.
     """

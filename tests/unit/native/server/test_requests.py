@@ -108,8 +108,8 @@ def test_forms_in_parts():
     ("multipart/form-data", in_parts(('name="q"', "a")), "is not multipart"),
     (PARTS, in_parts(('name="q"', "a"))[:-6], "its end is missing"), (PARTS, b"q=a", "not multipart"),
     (PARTS, b"", "its end is missing"), (PARTS, in_parts(("", "a")), "is not multipart"),
-    (PARTS, in_parts(*[('name="q"', "a")] * 1001), "too many"),
-    (PARTS, in_parts(*[('name="q"; filename="f"', "a")] * 1001), "too many"),
+    (PARTS, in_parts(*[('name="q"', "a")] * 1001), "more than"),
+    (PARTS, in_parts(*[('name="q"; filename="f"', "a")] * 1001), "more than"),
     (PARTS, in_parts(('name="q"\r\nContent-Transfer-Encoding: base64', "/w==")), "not UTF-8"),
     (PARTS, in_parts(('name="q"\r\n' + "a: b\r\n" * 100, "a")), "is not multipart"),
     ("multipart/form-data; boundary=" + "y" * 10**5, b"a", "is not multipart"),
@@ -133,7 +133,7 @@ def test_whatever_is_sent_as_a_form_in_parts(noise, place):
     (b"[" * 100_000, "application/json", "", "not JSON"),
     (b'{"a": Infinity}', "application/json", "", "not JSON"),
     (b"[]", "application/json", "", "a JSON object"), (b"a=%ff", FORM, "", "not UTF-8"),
-    (b"", "", "&".join(f"a{n}=1" for n in range(1001)), "too many"),
+    (b"", "", "&".join(f"a{n}=1" for n in range(1001)), "more than"),
 ])  # fmt: skip
 def test_bodies_that_cannot_be_read(body, kind, query, message):
     status, words = refusal(parse_fields, body, kind, query)
