@@ -13,8 +13,8 @@ def markdown(comparison: Comparison) -> str:
     and the machine.
 
     The first table has quality, and speed at the first batch size. If one further batch size was
-    measured, a second table has the same figures of speed for it; several further ones share a
-    table of words per second.
+    measured, a second table has the same figures of speed for it; if several were, the second table
+    has words per second for all batch sizes.
     """
     first, *others = comparison.settings.batch_sizes
     parts = [
