@@ -192,7 +192,7 @@ class Batcher:
         answers = [sentence.answer for sentence in request.sentences]
         with self._submitted:
             if self._closed:
-                raise QueueClosed("the queue is closed and takes no more sentences")
+                raise QueueClosed("the queue is closed and takes no more sentences; make another")
             if self._waiting + len(answers) > self._max_queue:
                 raise QueueFull(
                     f"the queue is full: at most {self._max_queue} sentences may wait; try again"

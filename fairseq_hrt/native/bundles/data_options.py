@@ -100,7 +100,7 @@ def _may_be_set(name: str) -> bool:
 def _text_of_option(may_be_set: bool, value: object, given: str) -> str:
     if not may_be_set:
         raise ValueError(
-            f"{given}: a file may not set it; remove it there, and give it as an option of your"
+            f"{given}: a file may not set it; remove the option from the file, and give it to your"
             " command or call if you want it"
         )
     if not isinstance(value, (str, int, float)):

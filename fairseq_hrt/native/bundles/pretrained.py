@@ -50,7 +50,9 @@ def from_pretrained(
             ``hrt_decode_chunk=3``; they override the bundle's.
 
     Raises:
-        ValueError: the folder is not a bundle, or its task does not have an option.
+        ValueError: the folder is not a bundle, another argument is invalid, or the bundle's task
+            does not have an option.
+        UnsupportedOption: ``engine`` is ``native``, which does not support an option.
     """
     engine = _FORMERLY.get(engine, engine)
     if engine not in ENGINES:

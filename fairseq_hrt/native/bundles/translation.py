@@ -134,7 +134,7 @@ def require_lines(lines: Sequence[object]) -> None:
     for number, line in enumerate(lines):
         if not isinstance(line, (str, PreparedLine)):
             raise TypeError(
-                f"line {number} is {line!r:.40}, of the type {type(line).__name__}: give texts"
+                f"line {number} is {line!r:.40}, of the type {type(line).__name__}: give strings"
                 " (str)"
             )
 
@@ -156,8 +156,9 @@ def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: in
 
 
 def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int]) -> None:
-    """Raises ValueError if the source or target of pair ``number`` is longer than the model takes.
-    ``lengths`` and ``longest`` hold tokens of (source, target) with ``</s>``."""
+    """Raises ValueError if the source or target of pair ``number`` (from 0, for the message) is
+    longer than the model takes. ``lengths`` are the pair's numbers of tokens (source, target) with
+    ``</s>``, ``longest`` the most that the model takes."""
     for side, length, most in zip(("source", "target"), lengths, longest):
         if length > most:
             raise ValueError(

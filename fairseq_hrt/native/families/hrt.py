@@ -15,9 +15,9 @@ class HrtFields(ModelFields):
     """Header fields that describe decoding in chunks, see ``hrt/decoder.py``.
 
     Attributes:
-        chunk_sizes: the chunk sizes that the model was trained for, besides 1.
-        special_symbols: how many symbols follow the target dictionary in the decoder's input: the
-            mask, and a start symbol per chunk size.
+        chunk_sizes: the numbers of words per chunk that the model was trained for, besides 1.
+        special_symbols: how many symbols, besides the target dictionary's, the decoder's input can
+            have: the mask, and a start symbol per chunk size.
         relative_window: the distance to which relative positions are clipped; 0: no relative
             positions.
         learn_tail: whether masked positions after ``</s>`` were trained to predict ``</s>``.
@@ -142,12 +142,12 @@ def completed(options: Schema, table: Sequence[Tuple[float, int]]) -> int:
         raise ValueError(
             "--no-repeat-ngram-size: decoding in chunks cannot prevent repeated n-grams, since the"
             " first stage does not see neighbouring tokens and the second decodes them all at once;"
-            " give --hrt-decode-chunk 1"
+            " give --hrt-decode-chunk 1, or leave this option out"
         )
     if options.hrt_draft_chunk is not None and (options.beam != 1 or sizes != {1}):
         raise ValueError(
-            "--hrt-draft-chunk: drafts are corrected by greedy decoding word by word; give --beam 1"
-            " and --hrt-decode-chunk 1"
+            f"--hrt-draft-chunk {options.hrt_draft_chunk}: drafts are corrected by greedy decoding"
+            " word by word; give --beam 1 and --hrt-decode-chunk 1, or leave this option out"
         )
     return count
 

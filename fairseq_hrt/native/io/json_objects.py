@@ -10,8 +10,8 @@ def json_object(text: str) -> Dict[str, Any]:
     """Parses a JSON object.
 
     Raises:
-        ValueError: the text is not a JSON object, or has a key twice; the message is the reason, on
-            one line.
+        ValueError: the text is not a JSON object, or has a key twice. The message is the reason, on
+            one line, to follow the name of the file and a colon.
     """
     try:
         document = json.loads(text, object_pairs_hook=_distinct)

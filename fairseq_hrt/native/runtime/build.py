@@ -162,9 +162,8 @@ def instruction_sets(machine: str) -> List[str]:
 
 
 def lacking_here(command: List[str]) -> List[str]:
-    """Those :func:`instruction_sets` of this processor's family that the processor itself lacks, as
-    the compiler ``command`` reports; empty if the compiler cannot tell or compiles for another
-    machine."""
+    """Returns which of its family's :func:`instruction_sets` this processor lacks, as the compiler
+    ``command`` reports; empty if the compiler cannot tell or compiles for another machine."""
     machine, here = target(command), platform.machine().lower()
     # Windows and macOS have names of their own.
     here = {"amd64": "x86_64", "arm64": "aarch64"}.get(here, here)
@@ -253,7 +252,8 @@ def compile_library(
     Args:
         library: the file to write; an older one stays until the new one is complete.
         kernel: folder of the C sources.
-        objects: folder for object files; a hash of all inputs in their names keeps them up to date.
+        objects: folder for object files, which later builds use again; their names contain a hash
+            of source, headers, compiler and flags, so none is out of date.
         extra: flags for every file and the linker, e.g. sanitizers.
         command: the compiler; by default :func:`compiler`.
         only_here: leave out the instruction sets that this processor lacks, since compiling for
@@ -395,7 +395,7 @@ def main() -> int:
     status, 1 if the build fails."""
     if not sources():
         sys.stderr.write(
-            "there are no C sources beside this file: install the package again instead\n"
+            f"there are no C sources in {KERNEL}: install fairseq_hrt again from its sources\n"
         )
         return 1
     built = build(objects=HERE.parents[2] / OBJECTS, only_here=True)

@@ -211,8 +211,8 @@ class Engine:
         if first_words is not None:
             if len(first_words) != len(sources):
                 raise ValueError(
-                    f"{len(sources)} sources but first words of {len(first_words)}: each source"
-                    " needs a list of them"
+                    f"{len(sources)} sources but first words of {len(first_words)}: give a list of"
+                    " ids for each source, empty if its translation may begin with any word"
                 )
             scored = options.forced_start is None
             given = C.byref(binding.FirstWords(*flatten(first_words, "beginning"), scored))
@@ -252,8 +252,8 @@ class Engine:
         """
         if len(sources) != len(targets):
             raise ValueError(
-                f"{len(sources)} sources but translations of {len(targets)}: each source needs a"
-                " list of them"
+                f"{len(sources)} sources but translations of {len(targets)}: give a list of"
+                " translations for each source"
             )
         options = DecodingOptions(beam=1, min_len=0, lenpen=lenpen, batch_size=batch_size)
         groups = [

@@ -226,7 +226,7 @@ def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
         ) from None
     if not path.is_file():
         raise ModelFileError(
-            f"{path}: no such file; give a model file of the runtime (a bundle's"
+            f"{path}: no such file; give a model file of the native engine (a bundle's"
             " runtime.safetensors)"
         )
     try:

@@ -40,7 +40,7 @@ class SearchPlan:
     Attributes:
         options: the options; those without effect have their defaults.
         kernel: the same options as the kernel's structure ``fh_options``.
-        table: the arrays that ``kernel`` points to, kept so that they live as long.
+        table: the arrays to which ``kernel`` points, kept so that they live as long as it does.
         candidates: the most translations of a sentence that the search can find.
     """
 
@@ -147,13 +147,13 @@ def _check_results(header: Header, options: DecodingOptions) -> None:
     family = BY_NAME[header.family]
     if options.alignments and not writes_in_order(header):
         raise ValueError(
-            f"alignments, which --replace-unk needs: the words of a {family.model} are not aligned"
+            f"--replace-unk needs alignments, but the words of a {family.model} are not aligned"
             " with the source; leave --replace-unk out, and give --unkpen inf to forbid <unk>"
         )
     if options.print_alignment is not None and not writes_in_order(header):
         raise ValueError(
             f"--print-alignment: the words of a {family.model} are not aligned with the source;"
-            " leave it out"
+            " leave this option out"
         )
     if options.graphs and not family.graphs:
         raise ValueError(

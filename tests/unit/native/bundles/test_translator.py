@@ -258,7 +258,7 @@ def test_how_a_bundle_is_loaded_is_no_option_of_a_call(folder, name):
     "lines, kind", [([None], "NoneType"), (["a", b"b"], "bytes"), ([["a"]], "list")]
 )
 def test_what_is_not_a_line(model, lines, kind):
-    message = rf"line {len(lines) - 1} is .* of the type {kind}: give texts \(str\)"
+    message = rf"line {len(lines) - 1} is .* of the type {kind}: give strings \(str\)"
     with pytest.raises(TypeError, match=message):
         model.translate(lines)
     with pytest.raises(TypeError, match=message):

@@ -154,7 +154,7 @@ def test_a_model_that_writes_nothing(runtime):
 @pytest.mark.parametrize(
     "targets, message",
     [
-        ([[[5, 2]], []], "1 sources but translations of 2: each source needs a list of them"),
+        ([[[5, 2]], []], "1 sources but translations of 2: give a list of translations for each"),
         ([[[5, 2], []]], "translation 1 of sentence 0 has no tokens"),
         (
             [[[5, 16, 2]]],
