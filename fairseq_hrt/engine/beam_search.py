@@ -60,7 +60,9 @@ def search(
     """Decodes a batch: at most ``plan.beam`` hypotheses of each sentence, best first.
 
     Args:
+        ensemble: the models.
         memories: the encoded batch, one memory per model.
+        plan: the settings of the search.
         hooks: called with a :class:`DecodingStep` after each step.
 
     Raises:
@@ -156,7 +158,8 @@ def _token_history(
 
 
 def hypothesis_of(plan: SearchPlan, tokens: List[int], log_probs: List[float]) -> Hypothesis:
-    """The hypothesis of ``tokens``, ``</s>`` included, with their log-probabilities."""
+    """The hypothesis of ``tokens``, ``</s>`` included, which have the log-probabilities
+    ``log_probs``; its score is :meth:`SearchPlan.rank`'s."""
     length = len(tokens)
     return Hypothesis(
         tokens=tokens,
@@ -249,6 +252,7 @@ def traced(
     from the last to the first.
 
     Args:
+        plan: the settings of the search.
         links: for each step the rows that continue: (row of the step before that each of them
             extends, token that each of them adds).
         totals: for each step the sum of log-probabilities of each of these rows.

@@ -152,8 +152,8 @@ class DecoderState:
         self.positions.scatter_(1, self.slots(count), positions.expand(self.rows, count))
 
     def append(self, number: int, projected: Tensor) -> Tuple[Tensor, Tensor]:
-        """Writes the new keys and values ``[2, R, H, q, d]`` of layer ``number`` behind its cached
-        ones.
+        """Writes ``projected`` ``[2, R, H, q, d]``, the new keys and values of layer ``number``,
+        behind the layer's cached ones.
 
         The buffers must have room (:meth:`reserve`). :attr:`length` stays as it is: the caller
         advances it after the last layer.

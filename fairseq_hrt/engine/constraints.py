@@ -67,8 +67,8 @@ class Constraints:
         return True
 
     def apply_to_words(self, log_probs: Tensor) -> None:
-        """Applies the constraints that every token of every sentence has to log-probabilities
-        ``[..., V]``, in place: padding is forbidden, ``<unk>`` penalised."""
+        """Applies the constraints that hold for every token of every sentence, in place: padding is
+        forbidden, ``<unk>`` penalised. ``log_probs`` is ``[..., V]``."""
         log_probs.select(-1, self.pad).fill_(float("-inf"))
         if self.unkpen:
             # An infinite penalty makes it -inf.

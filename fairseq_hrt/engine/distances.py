@@ -121,7 +121,8 @@ class StepDistances:
 
 
 def step_distances(layers: Sequence[PackedDecoderLayer]) -> Optional[StepDistances]:
-    """Makes the :class:`StepDistances` of a decoder; None if it has no relative positions."""
+    """The :class:`StepDistances` of a decoder with these layers; None if it has no relative
+    positions."""
     tables = [layer.attention.relative_keys for layer in layers]
     present = [table for table in tables if table is not None and table.size(0) > 1]
     return StepDistances(present) if present else None

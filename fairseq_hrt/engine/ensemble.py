@@ -55,7 +55,7 @@ class EngineEnsemble:
             engine.embed.reserve(count)
 
     def encode(self, net_input: Dict[str, Tensor]) -> List[Memory]:
-        """Encodes a batch; returns one memory per model."""
+        """Encodes a batch, fairseq's ``sample["net_input"]``; returns one memory per model."""
         self.counters.encoder_calls += len(self.engines)
         return [engine.encode(net_input) for engine in self.engines]
 
@@ -70,9 +70,10 @@ class EngineEnsemble:
         ]
 
     def source_attention(self, memories: List[Memory], tokens: Tensor) -> Tensor:
-        """The last layer's attention to the source, averaged over heads and models.
+        """The last decoder layer's attention to the source, averaged over heads and models.
 
         Args:
+            memories: the encoded sources, one memory per model.
             tokens: LongTensor ``[B, T]``, the start symbol and the words of a finished translation,
                 which are fed in one causal pass.
 

@@ -233,7 +233,8 @@ class EngineGenerator:
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
         """Decodes one batch, in inference mode: the hypotheses of each sentence, best first.
-        ``prefix`` and ``start`` are ``prefix_tokens`` and ``bos_token`` of :meth:`find`."""
+        ``net_input`` is part of the ``sample`` of :meth:`find`; ``prefix`` and ``start`` are its
+        ``prefix_tokens`` and ``bos_token``."""
         raise NotImplementedError
 
     def ranked(
@@ -371,7 +372,7 @@ class EngineGenerator:
 
 
 def source_rows(tokens: Tensor, pad: int) -> List[List[int]]:
-    """The ids of each source of a batch ``[B, S]``, without padding."""
+    """The ids of each source of a batch ``tokens`` ``[B, S]``, without padding (id ``pad``)."""
     return [[token for token in row if token != pad] for row in tokens.tolist()]
 
 

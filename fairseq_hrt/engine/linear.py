@@ -1,4 +1,4 @@
-"""Matrix products with fixed weights, by the fastest of three ways.
+"""Matrix products with the weights of a model, by the fastest of three ways.
 
 PyTorch's ordinary product (MKL) is made for square matrices: for the few rows of a decoding step it
 reads a large weight once per row. oneDNN, given the weight in its own blocked order, reads it once:

@@ -12,7 +12,7 @@ class Visibility:
     """Makes the additive self-attention masks of an engine's decoding steps.
 
     Args:
-        dtype: the type of the masks.
+        dtype: the dtype of the masks, that of the attention scores to which they are added.
     """
 
     def __init__(self, dtype: torch.dtype) -> None:

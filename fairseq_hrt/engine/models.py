@@ -206,7 +206,7 @@ def require_numbers(model: nn.Module, path: str) -> None:
     for name, weight in model.named_parameters():
         if bool(torch.isnan(weight).any()):
             raise ValueError(
-                f"{path}: {name} is NaN; take a checkpoint from before that training diverged"
+                f"{path}: {name} is NaN; take a checkpoint from before the training diverged"
             )
 
 
@@ -301,9 +301,10 @@ def build_generator(
     config: DictConfig,
     given: Optional[Container[str]] = None,
 ) -> Any:
-    """The task's generator with the command's options.
+    """The generator that ``task`` makes for ``models``, with the options of the command.
 
     Args:
+        config: the command's configuration.
         given: names of the options that the user gave, which must have an effect; None: all
             (:class:`~..decoding_task.DecodingTask`). Other tasks ignore it.
 
@@ -322,7 +323,8 @@ def build_generator(
 def decode(
     task: FairseqTask, generator: Any, models: Sequence[nn.Module], sample: Any
 ) -> List[List[Dict[str, Any]]]:
-    """The hypotheses of each sentence of a batch, best first.
+    """The hypotheses of each sentence of the batch ``sample``, best first, as fairseq's
+    dictionaries.
 
     Raises:
         NumericalError: the model computes NaN. This package's generators raise it themselves;

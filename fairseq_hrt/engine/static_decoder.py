@@ -68,7 +68,8 @@ class EncodedSource:
         self._copy(other, rows)
 
     def _copy(self, other: Memory, rows: Optional[Tensor] = None) -> None:
-        """Copies ``rows`` of another memory (None: all) into the first rows of this one."""
+        """Copies the rows ``rows``, LongTensor ``[B']`` (None: all), of another memory into the
+        first rows of this one."""
         own = self.memory
         pairs = [*zip(own.keys, other.keys), *zip(own.values, other.values)]
         assert own.bias is not None and other.bias is not None

@@ -264,9 +264,11 @@ def _greedy_found(segments: List[Segment], count: int, plan: SearchPlan) -> List
 
 
 def _beam_found(segments: List[Segment], count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
-    """Reads the hypotheses from the log. For each step and sentence, its ``numbers`` are the scores
-    of the candidates that ended ``[N]`` (-inf: none) and of the open ones ``[N]``; its ``ids`` are
-    the parent beams of the former, and the parent rows and the tokens of the latter."""
+    """Reads the hypotheses of ``count`` sentences from the log ``segments`` of a beam search.
+
+    For each step and sentence, the log's ``numbers`` are the scores of the candidates that ended
+    ``[N]`` (-inf: none) and of the open ones ``[N]``; its ``ids`` are the parent beams of those
+    that ended, and the parent rows and the tokens of the open ones."""
     beams, limits = plan.beam, plan.constraints.limits
     links: List[Tuple[List[int], List[int]]] = []
     totals: List[List[float]] = []

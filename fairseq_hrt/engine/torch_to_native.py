@@ -69,7 +69,7 @@ def convert(
 
 
 def _array(value: Tensor) -> np.ndarray:
-    """A float32 array, which shares the tensor's memory if possible."""
+    """The tensor as a float32 array, which shares the tensor's memory if possible."""
     found: np.ndarray = value.detach().float().cpu().numpy()
     return found
 

@@ -51,8 +51,8 @@ class SmoothedLossConfig(FairseqDataclass):
 
 @dataclass
 class ConventionsConfig(TransformerConfig):
-    """Options of a Transformer that can follow the conventions of other toolkits, see
-    :mod:`.conventions`; the defaults are fairseq's conventions."""
+    """Options of a Transformer that can follow the conventions of other toolkits, such as the first
+    position or the epsilon of normalisations (:mod:`.conventions`); the defaults are fairseq's."""
 
     activation_fn: ChoiceEnum(ACTIVATIONS) = option("relu", "activation function to use")
     marian_first_position: Optional[int] = option(

@@ -219,14 +219,14 @@ def drawn_targets(
 
 
 def draw_raw(seed: int, update: int, ids: torch.Tensor, probability: float) -> torch.Tensor:
-    """Whether each sentence is trained on its raw target, drawn by a hash with this
-    ``probability``: BoolTensor ``[B]`` for sentence ids ``[B]``."""
+    """Whether each sentence is trained on its raw target: BoolTensor ``[B]``, True with the given
+    ``probability``, drawn by a hash of seed, update and the sentence ids ``ids`` ``[B]``."""
     return hash_uniform(seed, update, ids, Purpose.RAW_TARGET) < probability
 
 
 def truncate_targets(data: LanguagePairDataset, longest: int, eos: int) -> None:
     """Truncates the targets of a data set, in place, to ``longest`` tokens, the last of which is
-    ``</s>`` as before."""
+    ``</s>`` (id ``eos``) as before."""
 
     def cut(targets: Any) -> AppendTokenDataset:
         return AppendTokenDataset(

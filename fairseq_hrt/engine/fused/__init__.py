@@ -1,4 +1,5 @@
-"""Kernels that do a larger part of a decoding step at once, for the few rows of a step on a GPU.
+"""Triton kernels that do a larger part of a decoding step at once, for the few rows of a step on a
+GPU.
 
 Each function has a reference (``…_reference``) in its module, written with PyTorch's own functions.
 Tests compare with it, and it runs where :func:`available` is false. No function reads the device,

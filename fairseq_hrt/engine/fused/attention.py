@@ -286,8 +286,8 @@ def _check_cross(
     rows = batch * beams
     if queries.size(0) != rows or queries.numel() % (rows * heads * width):
         raise ValueError(
-            f"queries {tuple(queries.shape)} do not fit {batch} sentences with {beams} rows and"
-            f" {heads} heads of {width} numbers; give [{rows}, q * {heads * width}]"
+            f"queries {tuple(queries.shape)} do not fit {batch} sentences with {beams} rows each"
+            f" and {heads} heads of {width} numbers; give [{rows}, q * {heads * width}]"
         )
     if values.shape != keys.shape:
         raise ValueError(f"values are {tuple(values.shape)}; give {tuple(keys.shape)}, as keys are")

@@ -168,7 +168,7 @@ def few_rows(
     rows of the weight, by elementwise products.
 
     Args:
-        x, weight, bias, residual, out: arguments of :func:`.linear.fused_linear`.
+        x, weight, bias, residual, out, ACTIVATION: arguments of :func:`.linear.fused_linear`.
         gamma, beta, eps: its ``norm``; ``residual_gamma``, ``residual_beta`` and ``residual_eps``:
             its ``residual_norm``.
         rows, width, outputs: M, K and N.

@@ -2,11 +2,6 @@
 
 A program reads the logits of a row, or of a part of it, once. Indices of words are int32, those of
 elements of all logits int64.
-
-What several kernels take: ``stride``, the distance of neighbouring rows of the logits in memory;
-``words``, the size V of the vocabulary; ``part``, the number of words in a part, and ``splits``,
-that of the parts of a row; ``BLOCK``, how many words are read at a time; ``ALIGN``, a divisor of
-``stride`` and ``words``; ``SCALED``, whether the temperature differs from 1.
 """
 
 import triton
@@ -56,7 +51,12 @@ def best_of_part(  # noqa: C901 - most branches are the compiler's
             there.
         tops, picks, peaks, sums: otherwise ``[M, splits]``: what
             :func:`.output_kernels.choose_in_block` writes for each block is written for each part.
+        stride, words: distance of neighbouring rows of the logits in memory, and V.
+        part, splits: the number of words in a part, and of parts in a row.
         PENALISED, PENALTIES: ``COUNT`` words, and what is subtracted from the logit of each.
+        BLOCK: how many words are read at a time.
+        ALIGN: a divisor of ``stride`` and ``words``, which the compiler can make use of.
+        SCALED: whether the temperature differs from 1.
         WHOLE: whether a row is a single part.
     """
     place = tl.program_id(0)
@@ -161,7 +161,10 @@ def top_of_part(
             place of the word in the part. Up to ``LEAST + PLACES`` they mean no word.
         peaks, sums: ``[R, splits]``, written: the largest logit of all words, special ones
             included, and the sum of exp(logit - peak).
+        stride, words: distance of neighbouring rows of the logits in memory, and V.
+        part, splits: the number of words in a part, and of parts in a row.
         PLACES: a power of two, at least ``COUNT``.
+        BLOCK, ALIGN, SCALED: as for :func:`best_of_part`.
         HALF: True if logits have 16 bits and ``keys`` 32, False if they have 32 and 64.
         LEAST: an integer below the key of every number.
     """
@@ -270,9 +273,11 @@ def top_of_sentence(
         keys, peaks, sums: results of :func:`top_of_part`; ``PLACES``, ``HALF`` and ``LEAST`` as
             there.
         scores, tokens, parents: results of that function, written.
+        stride, words: distance of neighbouring rows of the logits in memory, and V.
+        part, splits: the number of words in a part, and of parts in a row.
         BEAMS, COUNT: N, and how many continuations to find.
         ROWS, PARTS, LANES: powers of two, at least N, ``splits`` and ``splits * COUNT + 2``.
-        WITH_UNK: whether ``<unk>`` is allowed.
+        SCALED, WITH_UNK: whether the temperature differs from 1, and whether ``<unk>`` is allowed.
     """
     sentence = tl.program_id(0)
     beam = tl.arange(0, ROWS)
