@@ -42,7 +42,18 @@ def from_pretrained(
     **decoding: Any,
 ) -> "Translator":
     """Loads a trained model (a bundle) as a :class:`~.native.bundles.translator.Translator` of raw
-    text; the arguments are those of :func:`.native.bundles.pretrained.from_pretrained`."""
+    text.
+
+    Args:
+        path: the bundle's folder.
+        device: ``cpu`` or ``cuda``; None: chosen by engine.
+        engine: ``native``, ``torch``, or ``auto``: native where possible, else PyTorch.
+        threads: number of the engine's threads; None: the engine's default.
+        use_shortlist: write only words of the bundle's shortlist; native engine only.
+        decoding: options of ``fairseq-generate``, e.g. ``beam=1``, or a ``glossary``.
+
+    For details and errors see :func:`.native.bundles.pretrained.from_pretrained`.
+    """
     # Not at import: training needs none of it.
     from .native.bundles import pretrained
 

@@ -105,7 +105,8 @@ class RecurrentDecoderLayer(TransformerDecoderLayerBase):
             x: ``[T, B, D]``.
             encoder_out: ``[S, B, D]``.
             encoder_padding_mask: BoolTensor ``[B, S]``, True for padding.
-            incremental_state: see :meth:`SSRUCell.forward`.
+            incremental_state: fairseq's cache of earlier tokens, updated in place; None: the tokens
+                begin the sentence.
             self_attn_mask: ignored, since a recurrence is causal.
             self_attn_padding_mask: BoolTensor ``[B, T]``, True for padding.
             need_attn, need_head_weights: ask for the attention to the source, the latter for that

@@ -140,8 +140,9 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     def decode_blocks(
         self, memories: List[Memory], prefix: Optional[Tensor] = None, start: Optional[int] = None
     ) -> List[List[Hypothesis]]:
-        """:meth:`decode_memories` by :func:`.search.block_search`, which writes several words per
-        step; without ``--bidirectional-deduplicate``."""
+        """Decodes a batch as :meth:`decode_memories` does (with the same arguments), by
+        :func:`.search.block_search`, which writes several words per step; but does not apply
+        ``--bidirectional-deduplicate``."""
         plan = self.block_plan(memories[0].lengths, prefix=prefix, start=start)
         found = block_search(self.ensemble, memories, plan, hooks=self.step_hooks)
         return [[self._natural(hypothesis) for hypothesis in best] for best in found]
@@ -151,7 +152,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     ) -> BlockPlan:
         """The settings of a block search for sources of these ``lengths``: LongTensor ``[B]``,
         tokens with ``</s>``. ``prefix`` are given first words, ``start`` is the id of the start
-        symbol; see :meth:`decode_memories`."""
+        symbol (None: ``</s>``)."""
         decoder, options = self.decoder, self.options
         if prefix is not None and decoder.directions > 1:
             raise ValueError(

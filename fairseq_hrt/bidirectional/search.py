@@ -141,7 +141,9 @@ def block_search(
     """Searches, greedily or with a beam, for the translations of a batch.
 
     Args:
+        ensemble: the models.
         memories: encoder outputs of the batch, of each model of the ensemble.
+        plan: the settings of the search.
         hooks: called with a :class:`DecodingStep` after each step.
 
     Returns:

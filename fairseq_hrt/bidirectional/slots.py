@@ -78,8 +78,8 @@ def slot_order(length: int, directions: int, *, middle_to_side: bool = False) ->
 
 def natural_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
     """The slot (place in the order of writing, from 0) of each word of a sentence of ``length``
-    words, from left to right: LongTensor ``[length]``, the inverse permutation of
-    :func:`slot_order`, which explains the arguments."""
+    words, from left to right: LongTensor ``[length]``. It is the inverse permutation of
+    :func:`slot_order`, with the same arguments."""
     return slot_order(length, directions, middle_to_side=middle_to_side).argsort()
 
 

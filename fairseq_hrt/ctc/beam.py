@@ -16,7 +16,8 @@ class Text(NamedTuple):
     Attributes:
         words: ids, without ``</s>``.
         log_prob: log P(text).
-        bonus: the language model's weighted log-probability, ``</s>`` included; 0 without one.
+        bonus: the language model's weighted log-probability, ``</s>`` included; 0 without such a
+            model.
     """
 
     words: Words
@@ -32,11 +33,11 @@ def prefix_beam(
     longest: int,
     language_model: Optional[LanguageModel] = None,
 ) -> List[Text]:
-    """Searches for the most probable texts of a sentence. Returns at most ``beam`` of them, sorted
-    by log-probability plus the language model's score without ``</s>``.
+    """Searches for the most probable texts of a sentence. Returns at most ``beam`` texts, sorted by
+    log-probability plus the language model's score without ``</s>``.
 
-    Exact if ``candidates`` holds all words and ``beam`` is not exceeded; otherwise a text's
-    probability sums only the outputs that the search has seen.
+    Exact if ``candidates`` holds all words and there are never more than ``beam`` prefixes;
+    otherwise a text's probability sums only the outputs that the search has seen.
 
     Args:
         blanks: the blank's log-probability at each position.
@@ -76,8 +77,8 @@ def prefix_beam(
 
 
 class _Bonus:
-    """The bonus of prefixes: the weighted log-probability that a language model gives to them; 0
-    without a model."""
+    """The bonus of each prefix: the weighted log-probability that a language model gives to the
+    prefix; 0 without a language model."""
 
     def __init__(self, model: Optional[LanguageModel]) -> None:
         self.model = model
@@ -87,7 +88,8 @@ class _Bonus:
             self.known[()] = (model.start(), 0.0)
 
     def of(self, prefix: Words) -> float:
-        """The bonus of a prefix; call it for the prefix without its last word first."""
+        """The bonus of a prefix, without ``</s>``. It builds on that of the prefix without its last
+        word, which must have been asked for before."""
         if self.model is None:
             return 0.0
         if prefix not in self.known:
@@ -97,7 +99,8 @@ class _Bonus:
         return self.known[prefix][1]
 
     def at_end(self, prefix: Words) -> float:
-        """The bonus of a whole text, ``</s>`` included; call :meth:`of` for the text first."""
+        """The bonus of a whole text ``prefix``, ``</s>`` included; :meth:`of` must have been called
+        for this text before."""
         if self.model is None:
             return 0.0
         state, before = self.known[prefix]

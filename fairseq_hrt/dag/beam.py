@@ -148,9 +148,11 @@ def best_paths(
     Args:
         texts: LongTensor ``[B, t]``, the text of each sentence, as in ``tokens`` of
             :class:`Texts`; -1 throughout if there is none.
-        emissions, end_scores, links: see :func:`prefix_beam`.
+        emissions: ``[B, L, V]``, P(token | v).
+        end_scores: ``[B, 2]``, log P(<s> | first) and log P(</s> | last).
+        links: ``[B, L, L]``, log P(v | u).
         vertex_lengths: LongTensor ``[B]``, the number of vertices of each graph.
-        keep_repeats: see :class:`BeamPlan`.
+        keep_repeats: whether words that repeat the word before are printed.
     """
     lengths, last = (texts >= 0).sum(1).clamp(min=1) + 1, vertex_lengths - 1  # [B] each
     rows = torch.arange(len(texts), device=texts.device)
@@ -192,7 +194,7 @@ def _with_repeats(
     Args:
         standing: n, ``[B, N, L]``, the probability that the last word begins at each vertex.
         edges: E, ``[B, L, L]``, P(v | u).
-        emissions: see :func:`prefix_beam`.
+        emissions: ``[B, L, V]``, P(token | v).
         words: LongTensor ``[B, N]``, the last words.
         inner: BoolTensor ``[B, 1, L]``, True for vertices other than the first and last.
     """
@@ -239,9 +241,9 @@ def _collect(
 
 
 def _complete(texts: Texts, scores: Tensor, plan: BeamPlan) -> bool:
-    """Whether no open prefix of any sentence, of ``scores`` ``[B, N]``, can overtake the worst of
-    the finished texts that are wanted; False where that is not certain, e.g. with a language
-    model."""
+    """Whether the search may stop: no open prefix of any sentence can become better than the worst
+    of the finished ``texts``. False where that is not certain, e.g. with a language model.
+    ``scores`` ``[B, N]`` are the log-probabilities of the open prefixes."""
     if plan.language_model is not None or not plan.mass_only_falls:
         return False
     best = scores.max(1).values  # [B]

@@ -50,7 +50,8 @@ def choose_glanced(
     seed, update, sentence id and vertex.
 
     Args:
-        alignment: see :class:`Glanced`.
+        alignment: LongTensor ``[B, L]``, index of the target token that the best path puts at each
+            vertex; -1 for vertices off the path.
         right: BoolTensor ``[B, L]``, True for vertices on the path whose best token is the aligned
             one.
         targets: LongTensor ``[B, T]``.

@@ -36,8 +36,13 @@ class PackedLinks:
                 setattr(self, name, new)
 
     def __call__(self, features: Tensor, vertex_lengths: Tensor) -> Tensor:
-        """The probabilities P(v | u) of links, ``[B, L, L]``; for the arguments see
-        :meth:`LinkPredictor.forward`, which returns log-probabilities."""
+        """The probabilities P(v | u) of links, ``[B, L, L]``, where :meth:`LinkPredictor.forward`
+        returns their logarithms.
+
+        Args:
+            features: ``[B, L, D]``, the decoder's output.
+            vertex_lengths: LongTensor ``[B]``, vertices of each graph.
+        """
         batch, size, width = features.shape
         table = self.table if self.table.size(0) == 1 else self.table[:size]
         projected = F.linear(features, self.weight) + table  # [B, L, 2 * D + H]
@@ -176,7 +181,7 @@ class GraphBuilder:
 
     Args:
         ensemble: dag_transformer models.
-        penalties: see :class:`Graphs`.
+        penalties: {token: number subtracted from its log-probability at inner vertices}.
     """
 
     def __init__(self, ensemble: EngineEnsemble, penalties: Mapping[int, float]) -> None:

@@ -58,7 +58,8 @@ class DagTranslationTask(EngineTranslationTask):
         return super().build_criterion(cfg)
 
     def size_rule(self, decoder: DagDecoder) -> SizeRule:
-        """The rule for the number of vertices of a sentence's graph."""
+        """The rule for the number of vertices of a sentence's graph, from the options of the model
+        whose decoder is given, and of decoding."""
         return SizeRule(
             scale=decoder.scale,
             fixed=decode_scale(decoder, self.decoding_options(Namespace())),
@@ -93,12 +94,13 @@ class DagTranslationTask(EngineTranslationTask):
         max_positions: Any = None,
         ignore_invalid_inputs: bool = False,
     ) -> Any:
-        """fairseq's filter and, for training data, ``--dag-filter-ratio``,
-        ``--dag-filter-ratio-low`` and ``--dag-max-vertices``.
+        """Filters the sentences ``indices`` as fairseq does by its own options; and the training
+        pairs also by ``--dag-filter-ratio``, ``--dag-filter-ratio-low`` and
+        ``--dag-max-vertices``. Returns the indices that are kept.
 
         Raises:
-            ValueError: one of these is not positive or leaves out every pair, or no pair that is
-                left has a path through its graph.
+            ValueError: one of these three options is not positive or leaves out every pair, or no
+                pair that is left has a path through its graph.
         """
         indices = np.asarray(
             super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)

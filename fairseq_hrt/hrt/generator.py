@@ -397,7 +397,10 @@ class HRTGenerator(AutoregressiveGenerator):
         ``</s>``; where both hold, it has to.
 
         Args:
-            positions, steps, chunk_size, limits: see :meth:`_restrict`.
+            positions: LongTensor ``[q']``, the masked positions, counted from 1.
+            steps: LongTensor ``[R]``, the chunks of each row.
+            chunk_size: K.
+            limits: LongTensor ``[R]``, the most words of each row; None if no row can exceed them.
 
         Returns:
             (forbidden, required), each a BoolTensor ``[R, q']`` or None, which means nowhere;

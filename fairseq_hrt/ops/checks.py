@@ -72,8 +72,10 @@ def check(
     lengths, or NaN; the message names the argument.
 
     Args:
-        links, vertex_lengths: see :func:`.dag_log_likelihood`.
-        match, lengths: ``match`` and ``target_lengths`` there; not checked unless both are given.
+        links: ``[B, L, L]``, log P(v | u).
+        vertex_lengths: LongTensor ``[B]``, vertices of each graph.
+        match: ``[B, T, L]``, log P(y_i | v); None: neither ``match`` nor ``lengths`` is checked.
+        lengths: LongTensor ``[B]``, tokens of each target; None: as with ``match``.
     """
     batch, size = links.shape[:2]
     if links.dim() != 3 or links.size(2) != size:

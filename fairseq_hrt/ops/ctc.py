@@ -160,7 +160,7 @@ def expected_counts(
 
 def expected_length(log_probs: Tensor, lengths: Tensor, *, blank: int) -> Tensor:
     """The expected number of printed words, ``[B]``, for ``log_probs`` ``[B, T, V]`` of sentences
-    with ``lengths`` ``[B]`` positions."""
+    with ``lengths`` ``[B]`` positions; ``blank`` is the id of the blank."""
     probs = log_probs.exp()
     place = torch.arange(log_probs.size(1), device=log_probs.device)
     probs = probs * (place < lengths.unsqueeze(1)).unsqueeze(2)  # [B, T, V]

@@ -101,7 +101,10 @@ def forward_backward(
     """The log-likelihood and its gradients in ``match`` and ``links``.
 
     Args:
-        match, links, target_lengths, vertex_lengths: see :func:`dag_log_likelihood`.
+        match: ``[B, T, L]``, log P(y_i | v).
+        links: ``[B, L, L]``, log P(v | u).
+        target_lengths, vertex_lengths: LongTensors ``[B]``, tokens of each target and vertices of
+            each graph; see :func:`dag_log_likelihood`.
         gradients: False skips both gradients, which are None then.
 
     Returns:
@@ -286,7 +289,8 @@ def _backward(terms: _Terms) -> _Scan:
 def _has_path(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tensor:
-    """Whether any path emits the target, at whatever probability above 0: BoolTensor ``[B]``."""
+    """Whether any path emits the target, at whatever probability above 0: BoolTensor ``[B]``. For
+    the arguments see :func:`dag_log_likelihood`."""
     joined = (only_inside(links, vertex_lengths) > float("-inf")).float()  # [B, L, L]
     emits = match > float("-inf")
     rows, last = torch.arange(len(match), device=match.device), target_lengths - 1  # [B] each
@@ -341,7 +345,10 @@ def dag_best_alignment(
     """The most probable path that emits the target.
 
     Args:
-        match, links, target_lengths, vertex_lengths: see :func:`dag_log_likelihood`.
+        match: ``[B, T, L]``, log P(y_i | v).
+        links: ``[B, L, L]``, log P(v | u).
+        target_lengths, vertex_lengths: LongTensors ``[B]``, tokens of each target and vertices of
+            each graph; see :func:`dag_log_likelihood`.
 
     Returns:
         LongTensor ``[B, L]``: index of the target token that each vertex emits; -1 for vertices

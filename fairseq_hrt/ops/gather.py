@@ -37,11 +37,11 @@ def gather_log_probs(
     In half precision on a CUDA device, :mod:`.fused` does this with larger chunks.
 
     Args:
-        features: ``[B, L, D]``.
-        weight: ``[V, D]``.
-        targets: LongTensor ``[B, T]``.
-        bias: ``[V]``.
-        chunk: logits computed at a time; any value but the default keeps none for the gradient.
+        features: ``[B, L, D]``, of the vertices.
+        weight, bias: ``[V, D]`` and ``[V]``, the output projection; None: no bias.
+        targets: LongTensor ``[B, T]``, ids of the target tokens.
+        chunk: the most logits computed at a time; any value but the default keeps none of them for
+            the gradient.
 
     Returns:
         ``[B, T, L]``, differentiable in features, weight and bias; float32 for half-precision
@@ -85,7 +85,9 @@ def gather_with_largest(
     ``[B, L]``). The two are equal exactly where the target token is the best one.
 
     Args:
-        features, weight, targets, bias: see :func:`gather_log_probs`.
+        features: ``[B, L, D]``, of the vertices.
+        weight, bias: ``[V, D]`` and ``[V]``, the output projection.
+        targets: LongTensor ``[B, T]``, ids of the target tokens.
         chunk: logits computed at a time; None: as many as suit the device.
     """
     dtype = _product_type(features, weight)

@@ -128,7 +128,10 @@ def best_printing_path(
         f_k(v) = match_k(v) + max_u [max(f_k(u), f_(k-1)(u)) + links(u, v)]
 
     Args:
-        match, links, target_lengths, vertex_lengths: see :func:`.dag_log_likelihood`.
+        match: ``[B, T, L]``, log P(y_i | v).
+        links: ``[B, L, L]``, log P(v | u).
+        target_lengths, vertex_lengths: LongTensors ``[B]``, tokens of each target and vertices of
+            each graph; see :func:`.dag_log_likelihood`.
 
     Returns:
         LongTensor ``[B, L]``: index of the target token that each vertex writes; -1 for vertices

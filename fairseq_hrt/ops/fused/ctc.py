@@ -29,7 +29,8 @@ def _best_states_kernel(
     """Writes the best path of one sentence and its log-probability.
 
     Args:
-        emitted, skips, lengths, target_lengths: see :func:`best_states`.
+        emitted, skips, lengths, target_lengths: log-probabilities of the states, which states may
+            be skipped, and lengths; see :func:`best_states`.
         rows: [B, 2, S], working memory: the best scores of two positions.
         steps: [B, T, S], working memory: by how many states each best path advanced, 0 to 2.
         path: [B, T], the result: index of the state at each position.

@@ -136,7 +136,7 @@ def _go_on(counter, order, steps, forward):
     computed ``steps`` tokens, then sets this block's counter to ``steps``.
 
     Args:
-        counter, order: see :func:`_begin`.
+        counter, order: this program's counter, and index of its block; see :func:`_begin`.
         steps: the tokens that this block has computed.
         forward: False: one program computes all vertices, so there is no block to wait for.
     """
@@ -222,8 +222,8 @@ def _backward(
     TO: tl.constexpr,
 ):
     """Writes row ``step`` of ``beta`` [T, L], the backward recursion, from row ``step`` + 1, for
-    the vertices [first, until) of one sentence. FROM is the number of successors read at a time;
-    for the other arguments see :func:`_forward`."""
+    the vertices [first, until) of one sentence. FROM successors are read at a time; the other
+    arguments (log-probabilities, numbers of tokens and vertices) are those of :func:`_forward`."""
     low, high = _range(step, steps, last, forward)
     for start in range(first, until, TO):
         source = start + tl.arange(0, TO)
@@ -338,7 +338,8 @@ def _use_kernel(
     link is expected to be used, times the gradient of the log-likelihood.
 
     Args:
-        match, links, target_lengths, vertex_lengths, backwards: see :func:`_recursion_kernel`.
+        match, links, target_lengths, vertex_lengths, backwards: log-probabilities, lengths, and
+            whether links lead backwards; see :func:`_recursion_kernel`.
         alpha, beta, likelihood: the results of both recursions.
         gradient: [B], that of the log-likelihood.
         result: [B, L, L].
@@ -425,7 +426,8 @@ def _alignment_kernel(
     searched for along this path alone.
 
     Args:
-        match, links, target_lengths, vertex_lengths, backwards: see :func:`_recursion_kernel`.
+        match, links, target_lengths, vertex_lengths, backwards: log-probabilities, lengths, and
+            whether links lead backwards; see :func:`_recursion_kernel`.
         scores: [B, T, L], of the best paths; given as -inf.
         alignment: [B, L], the result: index of the token that each vertex emits; given as -1.
         counters: [1 + B * blocks], given as 0: programs started, tokens done by each.
