@@ -100,5 +100,5 @@ class Decoder(Protocol):
     def graphs(
         self, prepared: Any, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
-        """The graph of words that the model writes for each source, as plain data; see
+        """The graph of words that the model writes for each source, as a dictionary; see
         :func:`~..decoding.describe_graph`."""

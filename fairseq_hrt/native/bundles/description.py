@@ -1,8 +1,9 @@
 """Reads ``bundle.json`` and checks that it has only permitted contents. The file may come from
 anywhere: nothing in it is run, imported, evaluated or looked up.
 
-* The task is one of this package's or fairseq's plain translation; options have known names, and
-  values that are numbers, switches, choices or words.
+* The task is a registered one: one of this package's, of a plugin that the user has imported, or
+  fairseq's ``translation`` or ``translation_lev``. The native engine checks it later, itself.
+* Options have known names, and values that are numbers, switches, choices or words.
 * Files are plain names of files in the folder, not links, which could lead elsewhere.
 * Every violation raises a ValueError of one line that names the value.
 """

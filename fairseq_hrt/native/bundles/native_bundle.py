@@ -24,8 +24,8 @@ def write_native_model(bundle: Bundle, header: Header, tensors: Dict[str, np.nda
 
 
 def read_candidates(bundle: Bundle, path: Path) -> Shortlist:
-    """Reads the ``lex`` or ``vmap`` file ``path``, see :mod:`.shortlist`, as a shortlist for the
-    dictionaries of a bundle that is being made.
+    """Reads the lexical table ``path``, Marian's ``lex`` or CTranslate2's ``vmap``, as a shortlist
+    for the dictionaries of a bundle that is being made.
 
     Raises:
         ValueError: the file is not a shortlist, or belongs to another model.

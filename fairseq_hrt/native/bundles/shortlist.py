@@ -27,7 +27,7 @@ LARGEST, LONGEST_LINE = 1 << 31, 1 << 24
 def load_shortlist(
     path: Path, source: Words, target: Words, *, best: int = BEST, frequent: int = FREQUENT
 ) -> Shortlist:
-    """Reads a ``lex`` or ``vmap`` file.
+    """Reads a shortlist from a lexical table, Marian's ``lex`` or CTranslate2's ``vmap``.
 
     Args:
         path: the file; a tab in its first line marks a ``vmap``.
