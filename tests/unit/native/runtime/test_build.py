@@ -147,7 +147,7 @@ def test_only_what_has_changed_is_compiled_again(small, tmp_path):
 
 def test_a_tree_without_sources(monkeypatch, capsys):
     monkeypatch.setattr(build, "sources", lambda: [])
-    assert build.main() == 1 and "install the package again" in capsys.readouterr().err
+    assert build.main() == 1 and "install fairseq_hrt again" in capsys.readouterr().err
 
 
 def test_the_command_says_what_came_of_it(monkeypatch, capsys, tmp_path):
