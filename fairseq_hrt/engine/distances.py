@@ -49,7 +49,7 @@ class Distances:
             attention: the layer's self-attention.
             layer: the layer's number (0 = first).
             queries: ``[R, H, q', d]``, scaled.
-            keys: ``[R * H, T, d]``, those of the new tokens at the end.
+            keys: ``[R * H, T, d]``, of cached and new tokens, the new ones at the end.
             bias: the additive mask, ``[1 or R, 1, 1 or q', T]``, or None.
             chosen: LongTensor ``[q']``, indices of the new tokens that have queries; None: all.
 

@@ -30,8 +30,8 @@ class EngineGenerator:
     """Base of the families' generators: a family defines how one encoded batch is decoded.
 
     Args:
-        models: those of the ensemble. Their weights are packed at the first batch: only then has
-            fairseq moved them to their device and cast them.
+        models: the models of the ensemble. Their weights are packed at the first batch: only then
+            has fairseq moved them to their device and cast them.
         dictionary: the target dictionary.
         options: the decoding options.
 

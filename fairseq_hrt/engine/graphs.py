@@ -85,7 +85,8 @@ class GraphStore:
 
         Raises:
             torch.cuda.OutOfMemoryError: a batch needs more recordings than can be kept. Each batch
-                would drop those of the next one, and to record takes far longer than it saves.
+                would drop recordings that the next one needs, and recording takes far longer than
+                it saves.
         """
         if key in self._kept:
             self._made.clear()

@@ -10,8 +10,8 @@ def relative_index(queries: Tensor, keys: Tensor, window: int) -> Tensor:
     """Row of the relative position table for every pair of a query and a key.
 
     Args:
-        queries: LongTensor ``[..., q]``, positions in the sentence.
-        keys: LongTensor ``[..., T]``, likewise.
+        queries: LongTensor ``[..., q]``, positions of the queries in the sentence.
+        keys: LongTensor ``[..., T]``, positions of the keys.
         window: w, the distance at which distances are clipped; the table has 2w + 1 rows.
 
     Returns:

@@ -29,9 +29,8 @@ class DecodingStep:
         positions: LongTensor ``[q]`` or ``[R, q]``, positions of the chosen tokens in the sentence
             (1 = first word).
         tokens: LongTensor ``[R, q]``, the chosen tokens of each row; pad where a row chose nothing.
-        scores: log-probabilities: in a parallel pass those of the tokens, ``[R, q]``. Else ``[R]``:
-            in a beam search those of the whole hypotheses so far, in a greedy one those of the
-            tokens.
+        scores: log-probabilities: in a parallel pass of each token, ``[R, q]``; in a greedy search
+            of each row's token, ``[R]``; in a beam search of each row's hypothesis so far, ``[R]``.
     """
 
     stage: str

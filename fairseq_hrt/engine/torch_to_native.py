@@ -202,7 +202,7 @@ def header_of(
 
 def _made(model: FairseqModule, header: Header) -> Dict[str, Tensor]:
     """The tensors of the model file, by name, that are not parameters of a plain Transformer:
-    position vectors and those of the family."""
+    position vectors and the family's own tensors."""
     found: Dict[str, Tensor] = {}
     for side, module, count in (
         ("encoder", model.encoder, header.encoder_positions),

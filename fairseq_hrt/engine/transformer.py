@@ -294,7 +294,8 @@ class TransformerEngine:
     @torch.no_grad()
     @torch.inference_mode(False)
     def _pack(self) -> None:
-        """Collects the model's weights; those of a layer's fused projections are stacked in place.
+        """Collects the model's weights; the weights of projections that are computed by a single
+        product are stacked in place.
 
         Inference mode is switched off: parameters moved within it would become inference tensors
         and could not be trained any more.

@@ -78,8 +78,9 @@ def checked_options(declared: Sequence[type], configurations: Sequence[Any]) -> 
 
     Args:
         declared: dataclasses with fields made by :func:`~..native.options.option.option`.
-        configurations: objects with the values, and with those of other options that conditions
-            depend on. Later ones override earlier ones; an option that none has gets its default.
+        configurations: objects whose attributes are the options' values, and the values of other
+            options that conditions depend on. Later objects override earlier ones; an option that
+            none has gets its default.
 
     Raises:
         ValueError: an option that is not at its default has no effect or is out of range; the

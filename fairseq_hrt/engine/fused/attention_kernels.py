@@ -134,6 +134,7 @@ def relative_scores(
         distance, window: positions between neighbouring slots, and the distance at which
             distances are clipped, as for :func:`relative_rows`.
         scale: factor of the queries.
+        BLOCK_M, BLOCK_D: powers of two, at least ``COUNT`` and d.
     """
     channel = tl.arange(0, BLOCK_D)
     inside = channel < width

@@ -72,12 +72,13 @@ def addend(
     residual, gamma, beta, stride, m, n, real, wanted, outputs, eps,
     BLOCK_ROW: tl.constexpr,
 ):  # fmt: skip
-    """The block ``[BLOCK_M, BLOCK_N]`` of the residual, float32, layer-normalised if wished.
+    """A block ``[BLOCK_M, BLOCK_N]`` of the residual, float32; layer-normalised if ``gamma`` and
+    ``beta`` are given.
 
     Args:
         residual: pointer to the first of its rows, each ``outputs`` (N) numbers long.
-        gamma, beta: ``[BLOCK_N]``, weight and bias of the normalisation in the columns ``n``; None:
-            no normalisation.
+        gamma, beta: ``[BLOCK_N]``, weight and bias of the normalisation in the columns ``n``; or
+            None.
         stride: distance of neighbouring rows in memory.
         m, n: indices of the block's rows and columns.
         real, wanted: False for rows and for columns of padding.
@@ -309,6 +310,7 @@ def some_rows(
     Arguments as for :func:`few_rows`, and:
 
     Args:
+        BLOCK_M, BLOCK_N, BLOCK_K: sizes as above, for any M, N and K.
         SPLIT: the number of warps.
         HELD: whether all warps together cover K at once; False: in a loop, :func:`in_blocks`.
     """
