@@ -42,7 +42,8 @@ def register_families() -> None:
 
 
 def needs_fairseq(name: str) -> bool:
-    """Whether a dotted name is that of a module of this package that imports fairseq."""
+    """Whether ``name``, e.g. ``fairseq_hrt.engine``, is a module of this package that imports
+    fairseq."""
     package, _, rest = name.partition(".")
     part, _, module = rest.partition(".")
     if package != _PACKAGE:

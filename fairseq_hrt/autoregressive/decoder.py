@@ -69,7 +69,7 @@ class MarianDecoder(NativeParts, TransformerDecoderBase):
             return super().build_decoder_layer(cfg, no_encoder_attn)
         if cfg.checkpoint_activations or cfg.offload_activations:
             raise ValueError(
-                "--marian-cell ssru has neither --checkpoint-activations nor"
+                "--marian-cell ssru supports neither --checkpoint-activations nor"
                 " --offload-activations: leave them out"
             )
         return RecurrentDecoderLayer(cfg, no_encoder_attn)

@@ -224,8 +224,9 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
         if getattr(cfg, f"bidirectional_{name}") and not fits:
             flag = name.replace("_", "-")
             raise ValueError(
-                f"--bidirectional-{flag} with --bidirectional-directions {directions}: it needs"
-                f" {'two' if name == 'middle_to_side' else 'two or more'} directions"
+                f"--bidirectional-{flag} with --bidirectional-directions {directions}: the former"
+                f" needs {'two' if name == 'middle_to_side' else 'two or more'} directions;"
+                f" leave --bidirectional-{flag} out, or change the number of directions"
             )
     block = cfg.bidirectional_block
     if block == 1 and cfg.bidirectional_distinct_starts:

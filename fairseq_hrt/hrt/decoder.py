@@ -40,8 +40,8 @@ class HRTDecoderLayer(TransformerDecoderLayerBase):
 
 
 class HRTDecoder(NativeParts, TransformerDecoderBase):
-    """Transformer decoder in which every token brings its position along, the keys of
-    self-attention have relative positions, and some input symbols are not in the dictionary.
+    """Transformer decoder to which every token is given with its position, whose self-attention
+    adds relative positions to the keys, and some of whose input symbols are not in the dictionary.
 
     In addition to the V dictionary entries there are the mask (id V) and a start symbol ``<s_K>``
     for each chunk size K (ids V + 1, V + 2, …). These have an embedding of their own and no place
@@ -125,8 +125,8 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         return self.vocabulary_size + 1 + self.chunk_sizes.index(chunk_size)
 
     def start_symbols(self, chunk_sizes: Tensor) -> Tensor:
-        """:meth:`start_symbol` of each element of a LongTensor; ``</s>`` for sizes that the model
-        was not trained for."""
+        """The id of the start symbol of each of ``chunk_sizes``, a LongTensor of any shape, see
+        :meth:`start_symbol`; that of ``</s>`` for sizes that the model was not trained for."""
         symbols = torch.full_like(chunk_sizes, self.eos)
         for chunk_size in self.chunk_sizes:
             symbols = torch.where(chunk_sizes == chunk_size, self.start_symbol(chunk_size), symbols)
@@ -268,8 +268,8 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
 
         Args:
             rows: ``[1 + sizes, D]``, the checkpoint's embeddings of mask and start symbols.
-            stored: the chunk sizes in the checkpoint; None: an old one without them, which is taken
-                to have this model's.
+            stored: the chunk sizes in the checkpoint; None: an old checkpoint, which does not store
+                them and is taken to have this model's chunk sizes.
 
         Raises:
             ValueError: an old checkpoint has more or fewer start symbols than this model.

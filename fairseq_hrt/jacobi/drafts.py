@@ -198,7 +198,7 @@ def load_draft_model(
         if config._name != f"translation_{family}":
             raise ValueError(
                 f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs"
-                f" to the task {config._name}; give one of translation_{family}"
+                f" to the task {config._name}; give a checkpoint of translation_{family}"
             )
         unknown = [name for name in overrides if name not in config]
         if unknown:

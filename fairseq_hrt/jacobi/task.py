@@ -53,7 +53,8 @@ class JacobiTranslationTask(EngineTranslationTask):
         draft, path = options.jacobi_draft, options.jacobi_draft_path
         if draft in MODEL_DRAFTS and path is None:
             raise ValueError(
-                f"--jacobi-draft {draft} needs --jacobi-draft-path, a checkpoint of that family"
+                f"--jacobi-draft {draft} needs --jacobi-draft-path: give a checkpoint of"
+                f" translation_{draft}"
             )
         if draft == "ngram":
             return NGramDrafter()

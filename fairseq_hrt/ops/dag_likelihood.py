@@ -181,7 +181,8 @@ class _Scan(NamedTuple):
 def _gradients(
     terms: _Terms, forward: _Scan, backward: _Scan, likelihood: Tensor, joint: Tensor, mass: Tensor
 ) -> Tuple[Tensor, Tensor]:
-    """Posterior of the vertices ``[B, T, L]`` and expected use of the links ``[B, L, L]``.
+    """The gradients of log P(y): (posterior of the vertices ``[B, T, L]``, expected use of the
+    links ``[B, L, L]``).
 
     Args:
         terms: the inputs of both recursions.

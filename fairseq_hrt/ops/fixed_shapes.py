@@ -60,7 +60,8 @@ class FixedPaths(NamedTuple):
     """The best path of each sentence.
 
     Attributes:
-        paths: LongTensor ``[B, K + 2]``, its vertices, the first one repeated on the left.
+        paths: LongTensor ``[B, K + 2]`` for at most K inner vertices: the path's vertices, with the
+            first one repeated on the left to fill the row.
         totals: ``[B, 1]``, the path's score, not divided by the length; -inf if no path has an
             allowed number of inner vertices: then the path is the link from the first vertex to the
             last.

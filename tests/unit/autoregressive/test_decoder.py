@@ -47,7 +47,7 @@ def test_the_start(tiny, start):
         (dict(cross_self_attention=True), "nor --cross-self-attention"),
         (
             dict(marian_cell="ssru", checkpoint_activations=True),
-            "--marian-cell ssru has neither --checkpoint-activations",
+            "--marian-cell ssru supports neither --checkpoint-activations",
         ),
     ],
 )
