@@ -53,8 +53,8 @@ class DecodingTask(MultilingualTask):
     Attributes:
         family: the family's name in :mod:`.native.families`.
         given: names of the options that the caller gave. :meth:`build_generator` refuses such an
-            option if it has no effect; options from a bundle or a checkpoint, which are not among
-            them, are ignored instead. None: all options count as given.
+            option if it has no effect; options from a bundle or a checkpoint do not count as given
+            and are ignored instead. None: all options count as given.
     """
 
     family: str

@@ -62,7 +62,7 @@ class BlockPlan:
             lenpen, ``gnmt`` by ((5 + t) / 6) ** lenpen (Wu et al., 2016, Eq. 14, without coverage).
         lenpen: the exponent.
         normalize: whether to apply the length penalty; False ranks by the plain log-probability.
-        temperature: of the softmax.
+        temperature: the number by which logits are divided before the softmax.
     """
 
     start: Tensor

@@ -69,7 +69,7 @@ def vertices_of_encoded(
     decoders' positions.
 
     Args:
-        decoders: those of an ensemble; all must determine sizes in the same way.
+        decoders: the decoders of an ensemble's models; all must determine sizes in the same way.
         memories: the encoded sources, one :class:`Memory` for each decoder.
         scale: lambda, the vertices per token.
     """

@@ -68,7 +68,8 @@ class WalkRules:
             are considered.
         consecutive: no n-gram of up to this size may repeat the n-gram right before it; 0: no rule.
         anywhere: no n-gram of this size may occur twice; 0: no rule.
-        temperature: of sampling; None takes the best candidate.
+        temperature: the number by which log-probabilities are divided for sampling; None: no
+            sampling, the best candidate is taken.
         top_p: sample from the fewest best candidates that together have at least this probability.
         seed: seed of sampling.
         keep_repeats: True prints a token that repeats the token before; False does not, and the

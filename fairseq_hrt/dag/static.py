@@ -202,7 +202,7 @@ class StaticPaths:
         return (_packed(ids, numbers),)
 
     def _probabilities(self, features: Tensor, hidden: Tensor, begins: Tensor) -> Tensor:
-        """The links' probabilities P(v | u), ``[B, L, L]``, as :class:`PackedLinks` computes them.
+        """The links' probabilities P(v | u), ``[B, L, L]``, computed as :class:`PackedLinks` does.
 
         Args:
             features: ``[B, L, D]``.

@@ -47,7 +47,7 @@ def sections(
 
     Args:
         search: the settings of the search.
-        tables: those for the source length to which the batch is padded.
+        tables: the tables for the source length to which the batch is padded.
         follows: whether the result has the sections next and links.
     """
     # T, or no column.

@@ -104,7 +104,7 @@ def make_tables(
         width: S, the source length to which batches are padded.
         search: the settings of the search.
         decoder: the model's decoder.
-        device, dtype: those of the model.
+        device, dtype: the model's device and the dtype of its weights.
     """
     lengths = torch.arange(width + 1)
     scales = torch.full(lengths.shape, search.scale, dtype=torch.double)

@@ -184,7 +184,7 @@ class HRTGenerator(AutoregressiveGenerator):
             chunk_size: K.
             tokens: LongTensor ``[R, L]``, tokens of stage I and masks; see :meth:`_masked_input`.
             steps: LongTensor ``[R]``, the chunks of each row.
-            limits: LongTensor ``[R]``, the most words of each row; None if no row can exceed them.
+            limits: LongTensor ``[R]``, the most words of each row; None if no row can have more.
 
         Returns:
             (log-probabilities of the words, ids of the words), ``[R, q']`` each, for the q' masked
@@ -376,7 +376,7 @@ class HRTGenerator(AutoregressiveGenerator):
             positions: LongTensor ``[q']``, the masked positions, counted from 1.
             steps: LongTensor ``[R]``, the chunks of each row.
             chunk_size: K.
-            limits: LongTensor ``[R]``, the most words of each row; None if no row can exceed them.
+            limits: LongTensor ``[R]``, the most words of each row; None if no row can have more.
         """
         log_probs.select(2, self.dictionary.pad()).fill_(float("-inf"))
         if self.options.unkpen:
@@ -400,7 +400,7 @@ class HRTGenerator(AutoregressiveGenerator):
             positions: LongTensor ``[q']``, the masked positions, counted from 1.
             steps: LongTensor ``[R]``, the chunks of each row.
             chunk_size: K.
-            limits: LongTensor ``[R]``, the most words of each row; None if no row can exceed them.
+            limits: LongTensor ``[R]``, the most words of each row; None if no row can have more.
 
         Returns:
             (forbidden, required), each a BoolTensor ``[R, q']`` or None, which means nowhere;
