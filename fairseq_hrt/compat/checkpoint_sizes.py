@@ -41,8 +41,8 @@ class OversizedModelError(ValueError):
 
 
 class SizeLimit:
-    """Counts the parameters of a model while this thread builds it, and refuses to continue once there
-    are many more than the checkpoint holds that was passed to :meth:`begin` last.
+    """Counts the parameters of a model while this thread builds it, and refuses to continue once
+    there are many more than the checkpoint holds that was passed to :meth:`begin` last.
 
     Args:
         advice: the last sentence of the error message, which tells the user what to do.
