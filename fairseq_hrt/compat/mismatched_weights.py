@@ -135,7 +135,7 @@ def _resumed(load: Any, trainer: Any, filename: Any, *args: Any, **kwargs: Any) 
 
 def _require_same_options(trainer: Any, filename: Any) -> None:
     """Raises ValueError if the model has changed the checkpoint's parameters to fit its own options
-    (``decoder.refitted`` states how): the optimizer's state would not fit the changed parameters."""
+    (see ``decoder.refitted``), since the optimizer's state would not fit the changed parameters."""
     changed = getattr(getattr(trainer.get_model(), "decoder", None), "refitted", "")
     if changed:
         raise ValueError(
