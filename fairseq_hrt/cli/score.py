@@ -57,7 +57,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--batch-size", type=int, default=32, help="pairs scored together (default: %(default)s)"
     )
     add_engine_arguments(parser)
-    parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     return parser
 
 

@@ -45,7 +45,8 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_engine_argument(parser: argparse._ActionsContainer) -> None:
-    """Adds ``--engine``; its value ``runtime`` is an earlier name of ``native``."""
+    """Adds ``--engine``, whose value ``runtime`` is an earlier name of ``native``, and
+    ``--device``."""
     parser.add_argument(
         "--engine",
         choices=(*ENGINES, "runtime"),
@@ -56,10 +57,17 @@ def add_engine_argument(parser: argparse._ActionsContainer) -> None:
             " where it can (default)"
         ),
     )
+    parser.add_argument(
+        "--device",
+        help=(
+            "cpu, cuda or cuda:N: where PyTorch computes (default: a GPU if there is one); with"
+            " cuda, auto takes PyTorch"
+        ),
+    )
 
 
 def add_engine_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds ``--engine`` and ``--threads``."""
+    """Adds ``--engine``, ``--device`` and ``--threads``."""
     add_engine_argument(parser)
     parser.add_argument(
         "--threads", type=int, help="threads of the engine (default: its own choice)"

@@ -124,7 +124,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_engine_arguments(parser)
     add_shortlist_argument(parser)
-    parser.add_argument("--device", help="cpu, cuda or cuda:N (default: a GPU where there is one)")
     parser.add_argument(
         "--quiet", action="store_true", help="no progress, and no line about the engine"
     )

@@ -266,9 +266,13 @@ class _Copier:
         return value
 
     def _behind(self, name: str, value: object, depth: int) -> object:
-        """If ``value`` is a node of OmegaConf or a reference, returns what it holds or refers to,
-        itself followed in the same way; other values are returned as they are. ``name`` and
-        ``depth`` as in :meth:`_target`."""
+        """Follows nodes of OmegaConf to what they hold, and references (texts like ``${model.lr}``)
+        to what they refer to, until a value is neither; returns that value.
+
+        Args:
+            name: name of the option, for error messages.
+            depth: number of references followed so far, which is limited.
+        """
         while True:
             self._step(name, depth)
             if _is_of_omegaconf(value):

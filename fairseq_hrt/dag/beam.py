@@ -186,8 +186,8 @@ def best_paths(
 def _with_repeats(
     standing: Tensor, edges: Tensor, emissions: Tensor, words: Tensor, inner: Tensor
 ) -> Tensor:
-    """The probability, given each prefix, that its last word is written at vertex v, for the first
-    time or as a repetition: s ``[B, N, L]``.
+    """s ``[B, N, L]``: for each prefix the probability, given the prefix, that a path writes its
+    last word at vertex v, either for the first time or, at a vertex of ``inner``, as a repetition.
 
     s = n + s E diag(P(word | .)), one unit triangular system for each prefix.
 
@@ -195,7 +195,7 @@ def _with_repeats(
         standing: n, ``[B, N, L]``, the probability that the last word begins at each vertex.
         edges: E, ``[B, L, L]``, P(v | u).
         emissions: ``[B, L, V]``, P(token | v).
-        words: LongTensor ``[B, N]``, the last words.
+        words: LongTensor ``[B, N]``, the last word of each prefix.
         inner: BoolTensor ``[B, 1, L]``, True for vertices other than the first and last.
     """
     found = []

@@ -58,12 +58,12 @@ class Result:
         name: the name of the system.
         signature: engine, task, checkpoint and decoding options by name, see
             :meth:`.systems.System.signature`.
-        hypotheses: detokenised translations, in the order of the test set.
-        best: the best hypothesis of each sentence.
+        hypotheses: the translations as detokenised text, in the order of the test set.
+        best: the same as tokens with scores, as decoding found them.
         quality: the scores of ``hypotheses``.
         timings: the times by batch size.
-        raw: the times of one raw line after another, text preparation included; None if they were
-            not measured.
+        raw: the latencies of raw lines translated one at a time, text preparation included; None
+            if they were not measured.
         footprint: loading time and memory; None if they were not measured.
         comet: the score of COMET; None if it was not run.
     """

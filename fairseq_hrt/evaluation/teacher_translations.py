@@ -99,8 +99,8 @@ def check_settings(folder: Path, plan: Plan) -> None:
         raise ValueError(f"{path} is damaged ({error}): remove {folder} and start again") from error
     if changes:
         raise ValueError(
-            f"{folder} holds translations with other settings ({changes}); give another folder or"
-            " remove it"
+            f"{folder} holds translations with other settings ({changes}); give"
+            " another folder or remove this one"
         )
 
 

@@ -281,8 +281,8 @@ def _sample(
 
 
 def _whole(symbols: Sequence[str], subwords: str) -> int:
-    """The largest number of leading subwords, up to LONGEST, after which a word ends, so that
-    cutting there leaves only complete words; 0 if there is none."""
+    """How many of the leading ``symbols``, LONGEST at most, can be kept without cutting a word in
+    two; 0 if none. ``subwords`` names the kind of the symbols, e.g. "sentencepiece"."""
     for end in range(min(len(symbols), LONGEST), 0, -1):
         if subwords == "sentencepiece":
             if end == len(symbols) or symbols[end].startswith("\u2581"):

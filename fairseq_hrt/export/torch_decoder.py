@@ -37,7 +37,7 @@ from ..engine.models import (
 from ..loading.checkpoints import read_checkpoint, reading, task_name
 from ..loading.data_options import options_of_training
 from ..native.bundles.bundle import Bundle
-from ..native.bundles.decoder import Wanted, Watch
+from ..native.bundles.decoder import OF_LOADING, Wanted, Watch
 from ..native.bundles.translation import longest_first
 from ..native.decoding import Hypothesis
 from ..native.families import GRAPH_MODELS
@@ -72,6 +72,7 @@ class TorchDecoder:
         self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
         self.trained_task = self._states[str(bundle.paths[0])]["cfg"].task
         self.models: List[Any] = []
+        self._loading: Dict[str, Any] = {}
 
     def identity(self) -> Dict[str, Any]:
         """What translations depend on besides bundle and options: ``{"engine": "torch", "device":
@@ -213,6 +214,8 @@ class TorchDecoder:
                 f"prefix_size={config.generation.prefix_size}: there are no target lines to"
                 " take words from; leave it out, or use fairseq-generate"
             )
+        if config.common.cpu and self.device.type != "cpu":
+            raise ValueError(f"cpu=true, but the device is {self.device}: give device cpu instead")
         # A dictionary is a file of unknown origin, too.
         with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
             task = tasks.setup_task(config.task)
@@ -220,7 +223,14 @@ class TorchDecoder:
             self.models = load_models(
                 self.bundle.paths, config, task, self.device, states=self._states
             ).models
-            self._states = {}
+            self._states, self._loading = {}, _of_loading(config)
+        for name, value in _of_loading(config).items():
+            if value != self._loading[name]:
+                raise ValueError(
+                    f"{name}={value}: the model is loaded already, with {name}="
+                    f"{self._loading[name]}; give the option when it is loaded, as an argument of"
+                    " from_pretrained"
+                )
         generator = build_generator(task, self.models, config, given)
         if wanted.alignments or chosen.get("print_alignment"):
             if not isinstance(generator, EngineGenerator):
@@ -268,6 +278,12 @@ class TorchDecoder:
         if "engine" in task:
             task.engine = "torch"
         return config
+
+
+def _of_loading(config: Any) -> Dict[str, Any]:
+    """The options of :data:`OF_LOADING` in fairseq's configuration, {name: value}."""
+    sections = (config.common, config.common_eval)
+    return {name: part[name] for name in OF_LOADING for part in sections if name in part}
 
 
 def choose_device(name: Optional[str]) -> torch.device:

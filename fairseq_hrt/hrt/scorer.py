@@ -13,10 +13,10 @@ from .sample import training_views
 
 
 class ChunkScorer:
-    """Scores given translations as two-stage decoding scores those that it finds.
+    """Gives a reference the score that two-stage decoding would give it, had it been found.
 
     The score is log P(z | x) of every K-th token by stage I plus log P(y_j | z, x) of all others by
-    stage II (Eq. 2). The ``</s>`` that fill the last chunk count as in decoding (see
+    stage II (the HRT paper, Eq. 2). The ``</s>`` that fill the last chunk count as in decoding (see
     ``--hrt-tail-target``).
 
     Args:

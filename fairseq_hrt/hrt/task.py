@@ -52,8 +52,8 @@ class HRTTranslationTask(EngineTranslationTask):
     def make_scorer(
         self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
     ) -> Any:
-        """The scorer of given translations: by Eq. 2 with the chunk sizes that decoding would use;
-        fairseq's own if these are all 1.
+        """The scorer of given translations: :class:`.scorer.ChunkScorer`, with the chunk sizes that
+        decoding would use; fairseq's own scorer if these are all 1.
 
         Raises:
             ValueError: the model was not trained for a chunk size.

@@ -32,7 +32,7 @@ def ctc_best_alignment(
         blank: id of the blank.
 
     Returns:
-        (token at each position, LongTensor ``[B, T]``, the blank behind the last position;
+        (token at each position, LongTensor ``[B, T]``, the blank after the last position;
         log-probability of the alignment ``[B]``, -inf if there are too few positions for the
         target).
     """

@@ -16,6 +16,9 @@ from typing import (
 from ..decoding import Hypothesis
 from ..runtime.engine import Cancelled
 
+# Decoding options that take effect when models are loaded, and in no later call.
+OF_LOADING = ("fp16", "bf16", "model_overrides")
+
 
 class Watch(NamedTuple):
     """The callbacks of a call that decodes.

@@ -155,7 +155,7 @@ def answer(
         application: the application, with its systems loaded.
         settings: the server's options, for its limits of time and connections.
         listening: a bound socket; closed at the end.
-        started: called as soon as requests are answered.
+        started: called as soon as the server can answer requests.
     """
     write_in_background()
     if WINDOWS:
@@ -227,7 +227,7 @@ def serve(
 ) -> None:
     """Answers requests until SIGTERM, SIGHUP or SIGINT; requests accepted by then are answered.
 
-    Prints one line with the address as soon as requests are answered.
+    Prints one line with the address as soon as the server can answer requests.
 
     Args:
         settings, host, port, workers: the options of ``fairseq-hrt serve``.

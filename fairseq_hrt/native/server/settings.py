@@ -21,6 +21,7 @@ class Settings:
         glossaries: (name of a system, file) of default glossaries; an empty name stands for all
             systems without a glossary of their own.
         engine: ``auto``, ``torch`` or ``native``, see :func:`fairseq_hrt.from_pretrained`.
+        device: the same, ``cpu``, ``cuda`` or ``cuda:N``; None: its default.
         threads: threads of each system's decoder, in each worker.
         shortlist: whether translations use only words of their bundle's shortlist.
         max_body: most bytes of a request's body.
@@ -47,6 +48,7 @@ class Settings:
     options: Tuple[Tuple[str, str, str], ...] = ()
     glossaries: Tuple[Tuple[str, Path], ...] = ()
     engine: str = "auto"
+    device: Optional[str] = None
     threads: int = 1
     shortlist: bool = False
     max_body: int = 1 << 20

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..bundles.batching import Batcher, QueueClosed, QueueFull
 from ..bundles.bundle import Bundle, load_bundle
+from ..bundles.decoder import OF_LOADING
 from ..bundles.translation import LONGEST, PreparedLine, join_pieces
 from ..families import family_of_task
 from ..io.escaping import printable, shown
@@ -20,10 +21,11 @@ from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
-# (folder of a bundle, settings) → what translates, with the methods of
-# bundles.translator.Translator that are used here: ``prepare``, ``translate``, ``identity``,
-# ``unknown_words``, its ``bundle`` and, where it aligns words, ``in_words``.
-LoadTranslator = Callable[[Path, Settings], Any]
+# (folder of a bundle, settings, and by name a system's options of loading, if it has any) → what
+# translates, with the methods of bundles.translator.Translator that are used here: ``prepare``,
+# ``translate``, ``identity``, ``unknown_words``, its ``bundle`` and, where it aligns words,
+# ``in_words``.
+LoadTranslator = Callable[..., Any]
 
 # The option with which translations have alignments.
 ALIGNED = {"print_alignment": "hard"}
@@ -115,9 +117,9 @@ def load_served(
         ValueError: the folder is not a bundle, or the bundle cannot be loaded.
     """
     glossary = Glossary.of(settings.glossary_of(name))
-    translator = load(folder, settings)
-    bundle = translator.bundle
     own = settings.options_of(name)
+    translator = load(folder, settings, **{key: own[key] for key in OF_LOADING if key in own})
+    bundle = translator.bundle
     usual = {**bundle.runtime_options, **bundle.options, **own}
     translator.translate(["a"], details=True, **own)
 
@@ -242,8 +244,9 @@ def _longest(options: Mapping[str, Any]) -> float:
     return max(1.0, share * LONGEST + float(options.get("max_len_b", default.max_len_b)))
 
 
-def load_translator(folder: Path, settings: Settings) -> Any:
-    """Loads a bundle on the engine that the settings name.
+def load_translator(folder: Path, settings: Settings, **loading: str) -> Any:
+    """Loads a bundle on the engine that the settings name; ``loading``: decoding options that take
+    effect then, of :data:`~..bundles.decoder.OF_LOADING`.
 
     ``auto`` is decided here, once per system. A translator that changed from the native engine to
     PyTorch for the options of a single request would load PyTorch while other requests wait, or
@@ -254,8 +257,12 @@ def load_translator(folder: Path, settings: Settings) -> Any:
     """
     from ..bundles.pretrained import from_pretrained
 
-    own: Dict[str, Any] = {"threads": settings.threads, "use_shortlist": settings.shortlist}
-    bundle = load_bundle(folder, for_runtime=True) if settings.engine == "auto" else None
+    own: Dict[str, Any] = {
+        "threads": settings.threads, "use_shortlist": settings.shortlist, "device": settings.device,
+        **loading,
+    }  # fmt: skip
+    native = settings.engine == "auto" and settings.device in (None, "cpu")
+    bundle = load_bundle(folder, for_runtime=True) if native else None
     if bundle is not None and bundle.runtime is not None:
         try:
             return from_pretrained(folder, engine="native", **own)

@@ -310,11 +310,12 @@ class _Units:
     """The units of a text: words, punctuation marks, single characters of scripts without spaces.
 
     Attributes:
-        folded: the text, the argument.
-        text: its attribute ``text``, the folded text as a string.
+        folded: the text whose units these are, with one spelling of accents and apostrophes.
+        text: ``folded.text``, that text as a string.
         spans: the characters [start, end) of each unit in ``text``.
         bare: each unit in lower case.
-        keys: each unit as in ``bare``, with a space in front if it follows white space.
+        keys: each unit as terms are looked up by: as in ``bare``, with a space in front if it
+            follows white space.
     """
 
     def __init__(self, folded: _Folded) -> None:

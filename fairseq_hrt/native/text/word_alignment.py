@@ -184,7 +184,8 @@ def cut_words(
 
     Returns:
         The parts of the source's words, those of the translation's, and for each of the latter the
-        index of its source part, or -1. Equal numbers without links are linked.
+        index of its source part, or -1. A numeral in the translation that has no source word
+        belongs to an equal numeral in the source that has no translation, if there is one.
     """
     parts, firsts = source.cut(places)
     origin = _with_numbers(source, translation, origin, parts, firsts)

@@ -206,8 +206,8 @@ class TargetLogProbs(torch.autograd.Function):
     """The function behind :func:`..gather.gather_log_probs` for half-precision logits.
 
     Arguments: features ``[B, L, D]``, weight ``[V, D]``, bias ``[V]`` or None, targets ``[B, T]``,
-    dtype of the logits, and how many logits are computed at a time; None: CHUNK, and up to KEPT
-    logits are kept for the gradient (otherwise none).
+    dtype of the logits, and how many logits (elements) are computed at a time. None: CHUNK, and the
+    first KEPT logits are kept for the gradient; with a number all are computed again there.
     """
 
     @staticmethod

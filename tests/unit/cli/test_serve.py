@@ -36,7 +36,7 @@ def test_every_setting_can_be_given(served, tmp_path):
         "max_body": 1, "max_characters": 2, "max_texts": 3, "max_alternatives": 0,
         "max_terms": 4,
         "max_sentences": 5, "max_queue": 6, "max_connections": 7, "max_batch": 8,
-        "batch_wait": 0.5, "time_limit": 1.5, "threads": 2, "engine": "native",
+        "batch_wait": 0.5, "time_limit": 1.5, "threads": 2, "engine": "torch", "device": "cuda:1",
         "key_file": Path("keys"), "allow_origin": "*",
     }  # fmt: skip
     hosts = ("a.example", "b")

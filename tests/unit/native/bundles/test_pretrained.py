@@ -5,6 +5,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+import torch
 from tiny_models import write_bundle
 
 import fairseq_hrt
@@ -13,6 +14,8 @@ from fairseq_hrt.export.torch_decoder import TorchDecoder
 from fairseq_hrt.native.bundles import pretrained
 from fairseq_hrt.native.bundles.native_decoder import NativeDecoder
 from fairseq_hrt.native.runtime import library
+from fairseq_hrt.native.server.routes import Server
+from fairseq_hrt.native.server.settings import Settings
 
 
 def test_engines(bundles, tmp_path, monkeypatch):
@@ -41,6 +44,40 @@ def test_engines(bundles, tmp_path, monkeypatch):
     )
     with pytest.raises(ValueError, match="no compiler"):
         fairseq_hrt.from_pretrained(bundles / "hrt", engine="native")
+
+
+def test_options_of_loading_are_refused_in_later_calls(bundles):
+    plain, rounded = (
+        fairseq_hrt.from_pretrained(bundles / "hrt", engine="torch", device="cpu", **given)
+        for given in ({}, {"bf16": True})
+    )
+    assert "float32" in plain.describe() and "bfloat16" in rounded.describe()
+    assert rounded.translate(["a b"]) == rounded.translate(["a b"], bf16=True)
+    for model, given in (
+        (plain, {"bf16": True}), (plain, {"fp16": True}), (rounded, {"bf16": False}),
+        (plain, {"model_overrides": "{'dropout': 0.5}"}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"{next(iter(given))}=.*: the model is loaded"):
+            model.translate(["a b"], **given)
+    plain.decoder.device = torch.device("cuda:1")
+    with pytest.raises(ValueError, match="cpu=true, but the device is cuda:1: give device cpu"):
+        plain.translate(["a b"], cpu=True)
+
+
+def test_systems_of_one_bundle_share_a_model_of_the_same_precision(bundles):
+    names = ("plain", "rounded", "beam")
+    settings = Settings(
+        systems=tuple((name, bundles / "hrt") for name in names), engine="torch", device="cpu",
+        options=(("rounded", "bf16", "true"), ("beam", "beam", "2")),
+    )  # fmt: skip
+    server = Server(settings)
+    server.load()
+    try:
+        plain, rounded, beam = (system.translator for system in server.catalogue.systems)
+        assert beam is plain and "float32" in plain.describe()
+        assert "bfloat16" in rounded.describe()
+    finally:
+        server.close()
 
 
 def test_nothing_takes_over_where_fairseq_is_not_installed(bundles, monkeypatch, caplog):

@@ -250,19 +250,22 @@ def test_a_long_sentence_is_translated_in_pieces():
 
 
 @pytest.mark.parametrize(
-    "engine, runtime, fails, expected",
+    "engine, device, runtime, fails, expected",
     [
-        ("auto", "runtime.safetensors", None, ["native"]), ("auto", None, None, ["torch"]),
-        ("torch", "runtime.safetensors", None, ["torch"]), ("native", None, None, ["native"]),
-        ("auto", "runtime.safetensors", UnsupportedOption("--sampling"), ["native", "torch"]),
+        ("auto", None, "runtime.safetensors", None, ["native"]),
+        ("auto", "cpu", "runtime.safetensors", None, ["native"]),
+        ("auto", "cuda:1", "runtime.safetensors", None, ["torch"]),
+        ("auto", None, None, None, ["torch"]), ("native", None, None, None, ["native"]),
+        ("torch", None, "runtime.safetensors", None, ["torch"]),
+        ("auto", None, "runtime.safetensors", UnsupportedOption("--sampling"), ["native", "torch"]),
     ],
 )  # fmt: skip
-def test_the_engine_is_decided_once(monkeypatch, caplog, engine, runtime, fails, expected):
+def test_the_engine_is_decided_once(monkeypatch, caplog, engine, device, runtime, fails, expected):
     tried = []
 
-    def from_pretrained(folder, *, engine, threads, use_shortlist):
+    def from_pretrained(folder, *, engine, threads, use_shortlist, device):
         tried.append(engine)
-        assert not use_shortlist
+        assert not use_shortlist and device == settings.device
         if engine == "native" and fails:
             raise fails
         return engine, threads
@@ -271,7 +274,7 @@ def test_the_engine_is_decided_once(monkeypatch, caplog, engine, runtime, fails,
     bundle = SimpleNamespace(runtime=runtime, models=["model.pt"])
     monkeypatch.setattr(systems, "load_bundle", lambda folder, *, for_runtime: bundle)
     caplog.set_level(logging.WARNING)
-    settings = Settings(systems=(("x", Path("folder")),), engine=engine, threads=3)
+    settings = Settings(systems=(("x", Path("folder")),), engine=engine, device=device, threads=3)
     assert load_translator(Path("folder"), settings) == (expected[-1], 3) and tried == expected
     assert ("PyTorch takes over" in caplog.text) == bool(fails)
     if fails:
@@ -282,8 +285,8 @@ def test_the_engine_is_decided_once(monkeypatch, caplog, engine, runtime, fails,
 
 
 def test_a_shortlist_is_not_given_up_for_pytorch(monkeypatch):
-    def from_pretrained(folder, *, engine, threads, use_shortlist):
-        assert (engine, use_shortlist) == ("native", True)
+    def from_pretrained(folder, *, engine, threads, use_shortlist, device):
+        assert (engine, use_shortlist, device) == ("native", True, None)
         raise UnsupportedOption("no shortlist in folder")
 
     monkeypatch.setattr(pretrained, "from_pretrained", from_pretrained)
