@@ -35,6 +35,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, List, Optional, Sequence
 
+from ..native.bundles.data_options import language_pair
 from ..native.io.files import write_text
 from ..native.text.pipeline import TextPipeline
 from ..native.text.recipe import TextRecipe
@@ -340,8 +341,6 @@ def read_raw_text(
         ValueError: a preparation is given without ``--sources``, or the languages or the
             preparation cannot be found out.
     """
-    from fairseq.data.data_utils import infer_language_pair
-
     from ..evaluation import quality
     from ..evaluation.comparison import RawText
     from ..export.preparation import find_recipe
@@ -356,16 +355,16 @@ def read_raw_text(
             )
         return None
     data = options.data.split(os.pathsep)[0]
-    languages = (options.source_lang, options.target_lang)
-    if None in languages:
-        languages = infer_language_pair(data)
-    if None in languages:
+    source, target = options.source_lang, options.target_lang
+    if source is None or target is None:
+        source, target = language_pair(Path(data))
+    if source is None or target is None:
         raise ValueError(
             f"{options.data}: the languages cannot be inferred from the names of its files; give"
             " --source-lang and --target-lang"
         )
     if recipe is None or told:
-        recipe, _ = find_recipe(Path(data), languages, **given)
+        recipe, _ = find_recipe(Path(data), (source, target), **given)
     return RawText(TextPipeline(recipe), quality.read_lines(options.sources))
 
 

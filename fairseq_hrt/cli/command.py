@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
 from ..native.bundles.bundle import Bundle, load_bundle
-from ..native.text.pipeline import TextPipeline
 from ..native.text.recipe import (
     SPECIFICATION,
     SUBWORDS,
@@ -284,7 +283,7 @@ def given_text(options: argparse.Namespace) -> Optional[str]:
             raise ValueError(
                 f"{options.data} is a bundle, which holds no sentences: give a sentence by --text"
             )
-        text = " ".join(TextPipeline(bundle.recipe).words(text))
+        text = " ".join(bundle.pipeline().words(text))
     if text is not None and not text.strip():
         raise ValueError("--text has no words; give a sentence")
     return text

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Union
 from fairseq.dataclass.configs import GenerationConfig
 from omegaconf import DictConfig
 
+from ..native.options.conditions import did_you_mean
 from ..native.options.schema import FAIRSEQ
 from ..native.options.values import SCHEMA, DecodingOptions, flag, options_of, read_value
 
@@ -109,6 +110,10 @@ def refuse_unknown(given: Dict[str, Any]) -> None:
             raise ValueError(
                 f"{name}: an option of the task, not of fairseq's search; give"
                 f" {flag(name)} {given[name]} on the command line"
+            )
+        if name not in neutral:
+            raise ValueError(
+                f"{flag(name)}: fairseq's search has no such option{did_you_mean(name, [*neutral])}"
             )
     if refused:
         flags = ", ".join(map(flag, refused))

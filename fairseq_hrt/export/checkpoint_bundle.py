@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from fairseq.data.data_utils import infer_language_pair
-
 from ..loading.checkpoints import (
     architecture_name,
     read_checkpoint,
@@ -19,7 +17,7 @@ from ..native.bundles.bundle import (
     require_file,
     require_new,
 )
-from ..native.bundles.data_options import language_of_data
+from ..native.bundles.data_options import language_of_data, language_pair
 from ..native.bundles.description import checked_options
 from ..native.bundles.pretrained import from_pretrained
 from ..native.io.escaping import shown
@@ -168,7 +166,7 @@ def languages_of(
     languages = (value_of(config, "source_lang"), value_of(config, "target_lang"))
     if None in languages:
         # The training took them from the names of the files.
-        languages = infer_language_pair(str(data))
+        languages = language_pair(data)
     found: List[str] = []
     for side, own, asked in zip(("source", "target"), languages, given):
         language = own or asked

@@ -61,6 +61,11 @@ class NativeSystem(System):
     def __init__(self, spec: SystemSpec, data: Sequence[str]) -> None:
         path, options = Path(spec.path), dict(spec.options)
         own = {name: options.pop(name) for name in OWN if name in options}
+        if path.suffix == ".safetensors" and "weights" in own:
+            raise ValueError(
+                f"{spec.subject}: weights={own['weights']}: a model file's weights have their type"
+                " already; leave weights= out"
+            )
         bundle = _bundle_of(spec) if path.is_dir() else None
         self.target_prefix = None if bundle is None else bundle.target_prefix
         converted = bundle is None and path.suffix != ".safetensors"

@@ -7,6 +7,7 @@ Options that the user gives on the command line or as arguments are not checked 
 import math
 import re
 from enum import Enum
+from pathlib import Path
 from typing import Any, Mapping, Optional, Tuple
 
 from ..families import NAMES
@@ -138,6 +139,17 @@ def _is_number(kind: type, text: str) -> bool:
         return math.isfinite(kind(text))
     except ValueError:
         return False
+
+
+def language_pair(data: Path) -> Tuple[Optional[str], Optional[str]]:
+    """The languages in the names of a data folder's files, ``train.en-de.en.bin``, as fairseq finds
+    them, but only if the folder has both dictionaries: ``checkpoint.avg-10.pt`` names none.
+    (None, None) if no file names two."""
+    for file in sorted(data.iterdir()) if data.is_dir() else ():
+        pair = "".join(file.name.split(".")[1:2]).split("-")
+        if len(pair) == 2 and all((data / f"dict.{name}.txt").is_file() for name in pair):
+            return pair[0], pair[1]
+    return None, None
 
 
 def language_of_data(name: object, subject: str) -> str:

@@ -29,7 +29,6 @@ from ..io.escaping import printable
 from ..options.values import UnsupportedOption
 from ..text.given_terms import GivenTerm, with_terms
 from ..text.glossary import GivenGlossary, Glossary, Term
-from ..text.pipeline import TextPipeline
 from ..text.replacement import mostly_unknown, read_lexicon, unknown_words, with_words
 from ..text.unknown_symbols import UnknownSymbols, all_links, with_symbols
 from .asynchronous import AsyncTranslation
@@ -319,8 +318,8 @@ class Translator:
         eos, chosen, pairs = self.source.eos, [], []
         for number, (source, target) in enumerate(zip(sources, targets)):
             pair = (
-                self.source.ids(self.pipeline.words(source)),
-                self.target.ids(self._target_pipeline.words(target)),
+                self.source.ids(self.in_words(source).words),
+                self.target.ids(self._unknown_target.words(target)[0]),
             )
             require_lengths(number, [len(ids) + 1 for ids in pair], longest)
             if all(pair):
@@ -338,8 +337,8 @@ class Translator:
         return results
 
     @cached_property
-    def _target_pipeline(self) -> TextPipeline:
-        return self.bundle.target_pipeline()
+    def _unknown_target(self) -> UnknownSymbols:
+        return UnknownSymbols(self.bundle.target_pipeline(), self.target)
 
     # ------------------------------------------------------------------ options
 

@@ -34,6 +34,12 @@ _SENTENCEPIECE = "sentencepiece.bpe.model"
 Languages = Tuple[Optional[str], Optional[str]]
 
 
+# Beside the weights of its base model, which say nothing of it.
+_ADAPTER = "adapter_config.json"
+# Tokenizers that lead sources and translations with their language tokens, by model type.
+_TOKENIZERS = {"mbart": ("MBart50Tokenizer",), "m2m_100": ("M2M100Tokenizer", "NllbTokenizer")}
+
+
 def read_hugging_face(folder: Path, languages: Languages) -> Converted:
     """Reads and converts the model in a folder of Hugging Face, which has a ``config.json``.
 
@@ -46,6 +52,11 @@ def read_hugging_face(folder: Path, languages: Languages) -> Converted:
         ValueError: a file is missing or damaged, or the model has a part that cannot be imported;
             the message names the file.
     """
+    if (folder / _ADAPTER).exists():
+        raise ValueError(
+            f"{folder / _ADAPTER}: the folder holds an adapter (LoRA) beside its base model: save"
+            " the merged model (peft's merge_and_unload) in a new folder and import that"
+        )
     config = Settings(read_json(folder / CONFIG), folder / CONFIG)
     kind = config.require("model_type", KINDS, None)
     found = (_marian if kind == "marian" else _multilingual)(folder, config, languages)
@@ -121,6 +132,14 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
             f"{tokenizer.subject} has tokenizer_class:"
             f" {shown(tokenizer.values['tokenizer_class'])}, whose sources end with their language"
             " token: such models cannot be imported, models of MBart-50 (MBart50Tokenizer) can"
+        )
+    classes = _TOKENIZERS[config.values["model_type"]]
+    named = str(tokenizer.values.get("tokenizer_class") or classes[0])
+    if named.removesuffix("Fast") not in classes:
+        raise ValueError(
+            f"{tokenizer.subject} has tokenizer_class: {shown(named)}, which may put language"
+            f" tokens elsewhere: models with {' or '.join(classes)} can be imported; name one of"
+            " these in that file if it prepares text as the model's own does"
         )
     if tokenizer.switch("legacy_behaviour"):
         raise ValueError(

@@ -16,7 +16,11 @@ LARGEST = 64 * 1024 * 1024
 DEEPEST = 16
 # Characters that YAML does not allow or takes for ends of lines, and Marian writes as they are;
 # they are parsed as others, of planes for private use, that no vocabulary has.
-_PLAIN = {code: 0xF0000 + code for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)}
+_PLAIN = {
+    code: 0xF0000 + code
+    for code in (*range(1, 0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF, 0xFFFE, 0xFFFF)
+    if chr(code) not in "\t\n\r"
+}
 _AS_WRITTEN = {other: code for code, other in _PLAIN.items()}
 
 

@@ -87,7 +87,11 @@ class Server:
         self.detector.prepare()
         # All are started now: to start one without memory can last for ever, and everybody waits.
         together = threading.Barrier(_THREADS)
-        list(self._threads.map(lambda _: together.wait(), range(_THREADS)))
+        try:
+            list(self._threads.map(lambda _: together.wait(), range(_THREADS)))
+        except RuntimeError as error:
+            together.abort()
+            raise OSError(f"{error}: allow the server more threads or memory") from error
 
     def close(self) -> None:
         """Ends the threads of all queues and those that prepare texts. To be called when all

@@ -32,7 +32,8 @@ _SIGN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]")
 
 # Language tokens of multilingual models: of M2M-100, of MBart-50 and NLLB, of Marian.
 LANGUAGE_TOKEN = re.compile(r"__[a-z]{2,3}__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|>>[^\s<>]+<<")
-_TARGET_TOKEN = re.compile(r"(>>[^\s<>]+<<)\s*")
+# White space and characters without width may precede it.
+_TARGET_TOKEN = re.compile(r"[\s\u200b\ufeff]*(>>[^\s<>]+<<)\s*")
 
 
 class TextPipeline:
@@ -42,7 +43,7 @@ class TextPipeline:
         recipe: the steps of text preparation.
         rules: Moses' rules that a bundle stores; None: those of the installed sacremoses.
         known: the words of a multilingual model. A line may begin with one of its language tokens
-            (``>>deu<<``) to choose the target language; None: with any such token.
+            (``>>deu<<``) to choose the target language; any other such token is text.
 
     Raises:
         ValueError: a required package is not installed, or the file of codes cannot be read.
@@ -52,7 +53,7 @@ class TextPipeline:
         self,
         recipe: TextRecipe,
         rules: Optional[MosesRules] = None,
-        known: Optional[Container[str]] = None,
+        known: Container[str] = (),
     ) -> None:
         self.recipe, self._known = recipe, known
         self._tokenize, self._detokenize = tokenization(recipe, rules)
@@ -66,13 +67,16 @@ class TextPipeline:
             return []
         if prefix is None:
             return self._split(self._tokenize(text))
-        own = _TARGET_TOKEN.match(text)
-        if own and (self._known is None or own[1] in self._known):
-            # A line may name its own target language, as it does for other decoders of these
-            # models. What the model does not have is text.
-            prefix, text = own[1], text[own.end() :]
-        words = self._split(self._tokenize(text))
-        return [prefix, *words] if words else []
+        own, end = self.own_token(text)
+        words = self._split(self._tokenize(text[end:]))
+        return [own or prefix, *words] if words else []
+
+    def own_token(self, line: str) -> Tuple[Optional[str], int]:
+        """The language token with which a line names its own target language, as for other decoders
+        of multilingual models, and the index in the line at which its text begins; (None, 0) for
+        other lines."""
+        own = None if self.recipe.source_prefix is None else _TARGET_TOKEN.match(line)
+        return (own[1], own.end()) if own and own[1] in self._known else (None, 0)
 
     @property
     def prefix_length(self) -> int:

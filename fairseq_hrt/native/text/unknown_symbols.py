@@ -42,11 +42,11 @@ class Symbol(NamedTuple):
 
 
 class UnknownSymbols:
-    """Takes the symbols that the source dictionary lacks out of lines.
+    """Takes the symbols that a dictionary lacks out of lines.
 
     Args:
         pipeline: splits text into the model's subwords.
-        known: the source dictionary.
+        known: the dictionary of these subwords.
     """
 
     def __init__(self, pipeline: TextPipeline, known: Words) -> None:
@@ -85,8 +85,9 @@ class UnknownSymbols:
         """The spans of the symbols in a line that the dictionary lacks; symbols with nothing but
         white space in between share a span."""
         runs: List[Tuple[int, int]] = []
+        _, first = self.pipeline.own_token(line)
         for start, end in symbols(line):
-            if not self._lacks[line[start:end]]:
+            if start < first or not self._lacks[line[start:end]]:
                 continue
             if runs and not line[runs[-1][1] : start].strip():
                 start, _ = runs.pop()

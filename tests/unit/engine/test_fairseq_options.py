@@ -102,6 +102,13 @@ def test_iterations_have_no_other_task_for_these_models(field):
         read(Namespace(**{field.name: something_else(field)}))
 
 
+def test_a_mistyped_flag_is_told_the_right_one():
+    with pytest.raises(
+        ValueError, match="--beem: fairseq's search has no such option; did you mean beam"
+    ):
+        read(Namespace(beem=4))
+
+
 def test_the_allow_list_names_flags_of_fairseq():
     assert {
         field.name for field in dataclasses.fields(GenerationConfig)

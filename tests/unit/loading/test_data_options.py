@@ -10,7 +10,7 @@ from fairseq_hrt.loading.data_options import (
     options_of_training,
     task_of_training,
 )
-from fairseq_hrt.native.bundles.data_options import language_of_data, option_of_data
+from fairseq_hrt.native.bundles.data_options import language_of_data, language_pair, option_of_data
 
 
 @pytest.mark.parametrize("name, value, text", [
@@ -138,3 +138,11 @@ def test_what_a_task_leaves_out_is_left_open():
             None,
             1024,
         )
+
+
+def test_languages_are_those_of_the_dictionaries(tmp_path):
+    for name in ("checkpoint.avg-10.pt", "dict.de.txt", "notes.txt", "train.de-en.de.bin"):
+        (tmp_path / name).touch()
+    assert language_pair(tmp_path) == language_pair(tmp_path / "missing") == (None, None)
+    (tmp_path / "dict.en.txt").touch()
+    assert language_pair(tmp_path) == ("de", "en")

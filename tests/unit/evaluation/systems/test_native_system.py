@@ -143,6 +143,7 @@ def test_a_shortlist_from_a_file(load, folder):
     "text, message",
     [
         ("path=FOLDER/bundle,weights=int8", "a bundle's weights have their type"),
+        ("path=FOLDER/bundle/model.safetensors,weights=float32", "a model file's weights have their"),
         ("path=FOLDER,beam=1", "is not a bundle"), ("path=FOLDER/hrt.pt,sampling=true", "--sampling"),
         ("path=FOLDER/hrt.pt,task=translation_autoregressive", "task=translation_hrt"),
         ("path=FOLDER/hrt.pt:FOLDER/hrt.pt", "decodes one model"),

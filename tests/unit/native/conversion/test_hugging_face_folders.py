@@ -144,6 +144,12 @@ def test_the_native_engine_translates_and_serves_them(
         ),
         (
             "tokenizer_config.json",
+            {"tokenizer_class": "SMALL100Tokenizer"},
+            "models with MBart50Tokenizer can be imported",
+        ),
+        ("adapter_config.json", {"peft_type": "LORA"}, "merge_and_unload"),
+        (
+            "tokenizer_config.json",
             {"legacy_behaviour": True},
             "legacy_behaviour: True, with which sources end with",
         ),

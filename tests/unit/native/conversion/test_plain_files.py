@@ -63,6 +63,14 @@ def test_any_yaml_is_read_or_refused(text):
 
 
 @pytest.mark.parametrize(
+    "sign", ["\x01", "\x0b", "\x1f", "\x85", "\u2028", "\ufeff", "\ufffe", "\uffff"]
+)
+def test_signs_that_yaml_lacks_are_words_of_marians_vocabularies(sign):
+    text = f"a{sign}b: 1\n{sign}: 2\n"
+    assert parse_yaml(text, PATH) == {f"a{sign}b": "1", sign: "2"}
+
+
+@pytest.mark.parametrize(
     "content", [b"[1]", b'{"a": 1, "a": 2}', b"{", b"[" * 100_000, b"\xff", b"", b"\xef\xbb\xbf3"]
 )
 def test_other_json_is_refused(tmp_path, content):

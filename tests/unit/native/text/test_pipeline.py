@@ -195,12 +195,20 @@ def test_each_language_has_its_own_pieces_and_bytes_become_letters(tmp_path):
 
 def test_language_tokens_lead_sources_and_are_not_written():
     recipe = TextRecipe("en", "de", "space", "none", source_prefix=">>deu<<", target_prefix="de_DE")
-    pipeline = TextPipeline(recipe)
-    assert pipeline.words("a b") == [">>deu<<", "a", "b"] and pipeline.words(">>fra<<a b") == [
-        ">>fra<<",
-        "a",
-        "b",
-    ]
+    pipeline = TextPipeline(recipe, known={">>deu<<", ">>fra<<"})
+    assert pipeline.words("a b") == [">>deu<<", "a", "b"]
+    for line in (
+        ">>fra<<a b",
+        ">>fra<< a b",
+        " >>fra<< a b",
+        "\u200b>>fra<< a b",
+        "\ufeff>>fra<<a b",
+    ):
+        assert pipeline.words(line) == [">>fra<<", "a", "b"]
+    # What the model does not have is text, as are all of them where no words are given.
+    assert pipeline.words(">>spa<< a") == [">>deu<<", ">>spa<<", "a"]
+    assert TextPipeline(recipe).words(">>fra<< a") == [">>deu<<", ">>fra<<", "a"]
+    assert TextPipeline(recipe.reversed()).words(">>fra<< a") == ["de_DE", ">>fra<<", "a"]
     assert pipeline.words(" \x00") == [] and pipeline.prefix_length == 1
     for first in ("de_DE", "__fr__", "zho_Hans", ">>fra<<"):
         assert pipeline.text(f"{first} a b") == "a b"

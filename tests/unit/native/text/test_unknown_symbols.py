@@ -1,6 +1,7 @@
 """Symbols that a model lacks, with models that copy their source."""
 
 import asyncio
+import dataclasses
 import random
 from pathlib import Path
 
@@ -152,6 +153,30 @@ def test_long_lines_keep_them_in_their_pieces(bundle):
     model = Translator(bundle, Copying(most=5))
     line = "😀 " + " ".join(f"a {symbol} a" for symbol in ["😀", "€", "§"] * 4) + " €"
     assert len(model.prepare(line)) > 2 and model.translate(line) == line
+
+
+def test_a_language_token_is_no_symbol(tmp_path, sentencepiece_model):
+    """Where the dictionary lacks its signs."""
+    bundle = bundle_of(tmp_path, "space", "none", sentencepiece_model)
+    bundle = dataclasses.replace(bundle, source_prefix=">>deu<<", target_prefix=">>deu<<")
+    with open(tmp_path / "dict.en.txt", "a") as file:
+        file.write(">>deu<< 1\n>>fra<< 1\n")
+    model = Translator(bundle, Copying())
+    prepared = model.in_words(" >>fra<< a 😀 man >>")
+    assert prepared.words == [">>fra<<", "a", "man"]
+    assert [one.text for one in prepared.symbols] == ["😀", ">>"]
+
+
+def test_scores_are_of_what_was_translated(bundle):
+    class Scoring(Copying):
+        def score(self, prepared, sources, targets, wanted):
+            self.scored = sources, targets
+            return [Hypothesis(row, -1.0, [-1.0] * len(row)) for row in targets]
+
+    plain, with_symbols = Scoring(), Scoring()
+    Translator(bundle, plain).score(["a man"], ["a man"])
+    Translator(bundle, with_symbols).score(["a 😀 man"], ["a man 😀"])
+    assert plain.scored == with_symbols.scored
 
 
 def test_they_move_with_their_words():
