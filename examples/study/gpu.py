@@ -50,10 +50,29 @@ BASE = "Transformer greedy"
 CAPTURED, EAGER, STOCK = "captured", "eager", "stock"
 # Updates of other sizes, and the size that the table of trainings has beside 4,096.
 OTHERS, LARGER = "other sizes", 16384
+# Aims of decoding at batch size 1, set before it was measured: the system, the other one, and how
+# many times as fast it should be.
+AIMS = (
+    ("Transformer greedy", "fairseq greedy", 30),
+    ("Transformer greedy", "Hugging Face greedy", 30),
+    ("hrt k=2", BASE, 1.7),
+    ("hrt k=3", BASE, 2.4),
+    ("bidirectional", BASE, 1.8),
+    ("bidirectional 2 words", BASE, 3.2),
+    ("dag greedy", BASE, 8),
+    ("dag lookahead", BASE, 7),
+    ("dag joint-viterbi", BASE, 4),
+    ("dag greedy", "fairseq beam 5", 100),
+)
+# Share of a large matrix product's throughput that updates of 4,096 tokens were to have.
+SHARES = (("dag likelihood", 0.35), ("Transformer", 0.30))
+# A loss takes more than another one if two digits of the quotient show it.
+MORE = 1.005
 # Names of rows in the pages.
 LABELS = {
     "dag likelihood": "dag (likelihood)", "dag fuzzy": "dag (fuzzy)", "alignment": "best alignment",
-    "smoothed": "label smoothing", "fuzzy": "fuzzy alignment",
+    "smoothed": "label smoothing", "fuzzy": "fuzzy alignment", "fairseq beam 5": "fairseq, beam 5",
+    **{name: label for label, name in SYSTEMS},
 }  # fmt: skip
 DASH = "–"
 
@@ -126,6 +145,39 @@ class GpuRun:
     def hours(self, system: str, tokens: int, batch: int = TOKENS) -> float:
         """Hours of 300,000 updates, each of as many measured batches as make up its tokens."""
         return self.update(system, batch)["ms"] * tokens / batch * UPDATES / 3_600_000
+
+    def rate(self, system: str, batch: int) -> int:
+        """Tokens a second of updates of so many tokens."""
+        found = self.update(system, batch)
+        if "tokens_a_second" in found:
+            return int(found["tokens_a_second"])
+        return round(1000 * found["tokens"] / found["ms"])
+
+    def figure(self, key: str, part: str, system: str, **labels: Any) -> Optional[float]:
+        """A figure of a row, None where there is none."""
+        with suppress(NotMeasured):
+            return self.row(part, system, **labels).get(key)
+        return None
+
+    def decoded(self, key: str, system: str, way: str, batch: int) -> Optional[float]:
+        """A figure of decoding with the layers measured first, None where there is none."""
+        labels = {"way": way, "batch": batch, **self.size(system)}
+        return self.figure(key, "decoding", system, **labels)
+
+    def share(self, system: str, batch: int = TOKENS, *, busy: bool = False) -> Optional[float]:
+        """Operations of an update as a share of those of a large matrix product in the same time,
+        or in the part of it in which the card works; None where that was not measured."""
+        share = self.figure("share_of_matrix_product", "training", system, way=None)
+        with suppress(NotMeasured):
+            if share is None or (batch == TOKENS and not busy):
+                return share
+            row = self.update(system, TOKENS)
+            if busy:
+                profile = self.row("training", system, way="profile")
+                return share * row["ms"] / profile["busy_ms"]
+            # Sentences are of one length, so the operations grow with the tokens.
+            return share * self.rate(system, batch) / row["tokens_a_second"]
+        return None
 
     def update(self, system: str, batch: int) -> Mapping[str, float]:
         """The figures of updates of so many tokens; of a few less, as sentences end.
@@ -211,12 +263,28 @@ def training(run: GpuRun) -> Tuple[List[str], Rows]:
         with suppress(NotMeasured):
             busy = run.row("training", name, way="profile")["busy_ms"]
         with suppress(NotMeasured):
-            found = run.update(name, LARGER)
-            larger = round(1000 * found["tokens"] / found["ms"])
+            larger = run.rate(name, LARGER)
         rows.append([
             LABELS.get(name, name), number(row["tokens_a_second"], ",d"), number(row["ms"], ".0f"),
             number(busy, ".0f"), number(run.hours(name, TOKENS), ".0f"),
             number(run.hours(name, 65536), ".0f"), number(larger, ",d"),
+        ])  # fmt: skip
+    return header, rows
+
+
+def shares(run: GpuRun) -> Tuple[List[str], Rows]:
+    """Header and rows of the table of the matrix throughput that trainings have."""
+    header = [
+        "family", "TFLOP an update", "% of the throughput", "% while the card works",
+        "% in batches of 16,384",
+    ]  # fmt: skip
+    rows = []
+    for row in trainings(run):
+        name = row["system"]
+        own = [run.share(name), run.share(name, busy=True), run.share(name, LARGER)]
+        rows.append([
+            LABELS.get(name, name), number(row.get("tflop_an_update")),
+            *(number(None if value is None else 100 * value, ".0f") for value in own),
         ])  # fmt: skip
     return header, rows
 
@@ -303,6 +371,141 @@ def losses(run: GpuRun) -> Tuple[List[str], Rows]:
     return header, rows
 
 
+def beside_reference(run: GpuRun, key: str) -> Dict[Tuple[str, int], Tuple[float, float]]:
+    """A figure of our losses and of DA-Transformer's operations, by name and source tokens."""
+    found = {}
+    for row in run.rows:
+        if row["part"] == "losses" and row.get("way") == "ours" and key in row:
+            with suppress(NotMeasured):
+                other = run.row("losses", row["system"], way="reference", tokens=row["tokens"])
+                found[row["system"], row["tokens"]] = float(row[key]), float(other[key])
+    return found
+
+
+def losses_reading(run: GpuRun) -> str:
+    """Which losses take more time or memory than DA-Transformer's operations."""
+    said = []
+    for key, text, unit, shape in (
+        ("ms", "longer than DA-Transformer's operations", "ms", ".1f"),
+        ("peak_mib", "more memory than they do", "MiB", ".0f"),
+    ):
+        found = beside_reference(run, key)
+        if not found:
+            return "DA-Transformer's operations were not measured in this run."
+        more = [
+            f"the {LABELS.get(name, name)} at {tokens} tokens ({own:{shape}} and {other:{shape}}"
+            f" {unit})"
+            for (name, tokens), (own, other) in found.items()
+            if own > MORE * other
+        ]
+        said.append(
+            f"{len(more)} of {len(found)} rows take {text}: {', '.join(more)}."
+            if more
+            else f"None of {len(found)} rows takes {text}."
+        )
+    return " ".join(said)
+
+
+def decoding_memory(run: GpuRun) -> Tuple[List[str], Rows]:
+    """Header and rows of the table of decoding's memory, with CUDA graphs and without."""
+    ways = {CAPTURED: "", EAGER: ", no graphs"}
+    header = ["system", *(f"{batch}{text}" for text in ways.values() for batch in DRAWN)]
+    rows = []
+    for label, name in SYSTEMS:
+        line = [run.decoded("peak_mib", name, way, batch) for way in ways for batch in DRAWN]
+        if any(line):
+            rows.append([label, *(number(own, ".0f") for own in line)])
+    return header, rows
+
+
+def passes(run: GpuRun, system: str, other: str) -> str:
+    """How many passes a system needs at batch size 1 for a sentence, and how many steps of the
+    other each takes; the milliseconds of both where the other counts none, and why there are no
+    figures."""
+    (ms, calls), (time, steps) = (
+        [run.decoded(key, name, run.best(name, 1)[1], 1) for key in ("ms", "calls")]
+        for name in (system, other)
+    )
+    if ms is None or time is None:
+        labels = {"part": "decoding", "system": system, "way": CAPTURED, "batch": 1}
+        failed = any("failed" in row and labels.items() <= row.items() for row in run.rows)
+        return "failed in this run" if failed else ""
+    if calls is None or steps is None:
+        return f"{number(ms)} and {number(time)} ms"
+    each = f"as long as {ms / calls / (time / steps):.1f} of {steps:.0f} steps"
+    return f"one pass, {each}" if calls == 1 else f"{calls:.0f} passes, each {each}"
+
+
+def host(run: GpuRun, system: str) -> str:
+    """For how much of an update of 4,096 tokens the card works and multiplies matrices."""
+    with suppress(NotMeasured, KeyError):
+        profile = run.row("training", system, way="profile")
+        return (
+            f"the card works {profile['busy_ms']:.0f} of {run.update(system, TOKENS)['ms']:.0f} ms,"
+            f" {profile['groups']['matrix products']:.0f} of these in matrix products"
+        )
+    return ""
+
+
+def aims(run: GpuRun) -> Tuple[List[str], Rows]:
+    """Header and rows of the table of what was aimed at before anything was measured."""
+    rows: Rows = []
+
+    def add(text: str, least: float, own: Optional[float], unit: str, why: str) -> None:
+        word = "not measured" if own is None else "met" if round(own, 2) >= least else "missed"
+        shown = DASH if own is None else f"{number(own, '.0f' if unit == ' %' else '')}{unit}"
+        rows.append([text, f"{least:g}{unit}", shown, word, "" if word == "met" else why])
+
+    for system, other, least in AIMS:
+        found = ratio(run.best(other, 1)[0], run.best(system, 1)[0])
+        text = f"{LABELS[system]}, beside {LABELS[other]}"
+        add(text, least, found, "×", passes(run, system, other))
+    gains: Dict[str, float] = {}
+    for label, name in SYSTEMS:
+        pair = [run.decoded("ms", name, way, 128) for way in (EAGER, CAPTURED)]
+        if (gain := ratio(*pair)) is not None:
+            gains[label] = gain
+    slow = ", ".join(label for label, gain in gains.items() if gain < 1)
+    add("CUDA graphs beside none, batch size 128", 1, min(gains.values(), default=None), "×", slow)
+    for key, text in (("ms", "time"), ("peak_mib", "memory")):
+        pairs = beside_reference(run, key)
+        least_of = min((other / own for own, other in pairs.values()), default=None)
+        more = [
+            f"{LABELS.get(name, name)} at {tokens} tokens"
+            for (name, tokens), (own, other) in pairs.items() if own > MORE * other
+        ]  # fmt: skip
+        add(f"losses, DA-Transformer's {text} ÷ ours, the least", 1, least_of, "×", ", ".join(more))
+    for name, share in SHARES:
+        found = run.share(name)
+        text = f"training, {LABELS.get(name, name)}: matrix throughput"
+        own = None if found is None else 100 * found
+        add(text, 100 * share, own, " %", host(run, name))
+    return ["aim", "at least", "measured", "result", "why"], rows
+
+
+def shares_reading(run: GpuRun) -> str:
+    """Whether updates have the share of the matrix throughput that was aimed at, and the cause."""
+    said = []
+    for name, least in SHARES:
+        own, busy = run.share(name), run.share(name, busy=True)
+        if own is None:
+            continue
+        text = f"Aim for {LABELS.get(name, name)}: {100 * least:.0f} %. It has {100 * own:.0f} %"
+        if own < least and busy is not None:
+            text += (
+                f": {host(run, name)}. Without waits for the host it would have {100 * busy:.0f} %"
+            )
+        said.append(f"{text}.")
+    return " ".join(said)
+
+
+def aims_reading(run: GpuRun) -> str:
+    """How many aims were met."""
+    words = [row[3] for row in aims(run)[1]]
+    said = ", ".join(f"{words.count(word)} {word}" for word in ("met", "missed", "not measured"))
+    return f"Of {len(words)} aims: {said}."
+
+
 def correctness(run: GpuRun) -> str:
     """Whether CUDA graphs translate as their host does step by step, as this run found it."""
     kinds: Dict[str, List[Dict[str, Any]]] = {}
@@ -358,9 +561,15 @@ TABLES: Dict[str, Callable[[GpuRun], Tuple[Sequence[str], Rows]]] = {
     "gpu-training": training,
     "gpu-memory": memory,
     "gpu-losses": losses,
+    "gpu-shares": shares,
+    "gpu-aims": aims,
+    "gpu-decoding-memory": decoding_memory,
 }
 TEXTS: Dict[str, Callable[[GpuRun], str]] = {
     "correctness": correctness,
     "memory": memory_proof,
+    "losses": losses_reading,
+    "aims": aims_reading,
+    "shares": shares_reading,
     "provenance": provenance,
 }

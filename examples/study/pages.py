@@ -46,6 +46,7 @@ PAGES = (
     HERE / "claims.md",
     REPOSITORY / "README.md",
     REPOSITORY / "docs" / "choosing.md",
+    REPOSITORY / "docs" / "guides" / "decoding.md",
     REPOSITORY / "docs" / "guides" / "engines.md",
     REPOSITORY / "docs" / "guides" / "gpu_speed.md",
     REPOSITORY / "docs" / "guides" / "papers_size.md",

@@ -24,7 +24,7 @@ ROWS = [
     decoded("Transformer greedy", "captured", 128, 0.125),
     decoded("dag greedy", "captured", 1, 1.5, calls=1.0),
     decoded("ctc greedy", "eager", 1, 6.5),
-    decoded("fairseq greedy", "stock", 1, 150.0),
+    decoded("fairseq greedy", "stock", 1, 150.0, calls=None),
     decoded("Transformer greedy", "captured", 1, 3.0, layers="12+1"),
     {"part": "decoding", "layers": "6+6", "batch": 128, "system": "dag greedy", "way": "captured",
      "not_run": "no time left"},
@@ -93,6 +93,56 @@ def test_tables_have_dashes_for_what_was_not_measured(tmp_path):
 def test_published_tables_are_small(name):
     header, rows = gpu.TABLES[name](FIGURES.gpu)
     assert rows and len(header) <= 7 and {len(row) for row in rows} == {len(header)}
+
+
+def test_aims_are_judged_by_the_figures(tmp_path):
+    loss = {"part": "losses", "system": "alignment", "tokens": 26}
+    trained = {**ROWS[-2], "system": "dag likelihood", "share_of_matrix_product": 0.12}
+    run = run_of(tmp_path, [
+        *ROWS,
+        decoded("bidirectional", "captured", 1, 3.0, calls=4.0),
+        decoded("dag lookahead", "captured", 1, 0.75, calls=1.0),
+        decoded("fairseq beam 5", "stock", 1, 140.0, calls=None),
+        decoded("Transformer greedy", "eager", 128, 0.1),
+        {**ROWS[0], "system": "hrt k=2", "ms": 4.0, "failed": "an error"},
+        {**loss, "way": "ours", "ms": 2.0, "peak_mib": 5.0},
+        {**loss, "way": "reference", "ms": 1.0, "peak_mib": 5.0},
+        trained,
+        {**trained, "way": "profile", "busy_ms": 15.0, "groups": {"matrix products": 10.0}},
+        {**trained, "way": "other sizes", "by_tokens": {"16380": {"ms": 120.4}}},
+    ])  # fmt: skip
+    found = {row[0]: row[1:] for row in gpu.aims(run)[1]}
+    assert found["Transformer, beside fairseq"] == [
+        "30×", "25.0×", "missed", "6.00 and 150 ms",
+    ]  # fmt: skip
+    assert found["bidirectional, beside Transformer"] == ["1.8×", "2.00×", "met", ""]
+    assert found["dag, greedy, beside Transformer"] == [
+        "8×", "4.00×", "missed", "one pass, as long as 2.5 of 10 steps",
+    ]  # fmt: skip
+    assert found["dag, lookahead, beside Transformer"][1:3] == ["8.00×", "met"]
+    assert found["dag, greedy, beside fairseq, beam 5"][1:3] == ["93.3×", "missed"]
+    assert found["hrt k = 2, beside Transformer"] == [
+        "1.7×", "–", "not measured", "failed in this run",
+    ]  # fmt: skip
+    assert found["CUDA graphs beside none, batch size 128"] == [
+        "1×", "0.80×", "missed", "Transformer",
+    ]  # fmt: skip
+    assert found["losses, DA-Transformer's time ÷ ours, the least"] == [
+        "1×", "0.50×", "missed", "best alignment at 26 tokens",
+    ]  # fmt: skip
+    assert found["losses, DA-Transformer's memory ÷ ours, the least"][1:3] == ["1.00×", "met"]
+    assert found["training, dag (likelihood): matrix throughput"] == [
+        "35 %", "12 %", "missed", "the card works 15 of 60 ms, 10 of these in matrix products",
+    ]  # fmt: skip
+    assert gpu.aims_reading(run) == "Of 15 aims: 3 met, 6 missed, 6 not measured."
+    # 60 ms are four times 15; 16,380 tokens in 120.4 ms are twice 68,000 a second.
+    assert gpu.shares(run)[1][1] == ["dag (likelihood)", "–", "12", "48", "24"]
+    assert gpu.shares_reading(run).endswith("Without waits for the host it would have 48 %.")
+    assert gpu.losses_reading(run) == (
+        "1 of 1 rows take longer than DA-Transformer's operations: the best alignment at 26 tokens"
+        " (2.0 and 1.0 ms). None of 1 rows takes more memory than they do."
+    )
+    assert "not measured" in gpu.losses_reading(run_of(tmp_path, ROWS))
 
 
 def test_memory_is_fitted_where_several_batches_were_measured(tmp_path):
