@@ -8,12 +8,15 @@ Commands that are started afresh have hydra's.
 
 import copy
 import functools
+import io
+import pickle
 import warnings
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, ClassVar, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import fairseq
+import fairseq.checkpoint_utils
 import fairseq.dataclass.utils
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -33,6 +36,32 @@ def by_hydra(name: str, overrides: Sequence[str]) -> DictConfig:
         return COMPOSE(name, overrides=list(overrides), strict=False)
 
 
+class Copied:
+    """Makes copies of a configuration, in a fifth of the time of ``copy.deepcopy``."""
+
+    def __init__(self, config: Any) -> None:
+        types: List[type] = []
+
+        class Pickler(pickle.Pickler):
+            # Some of fairseq's types are not found by their names.
+            def persistent_id(self, value: Any) -> Optional[int]:
+                if not isinstance(value, type):
+                    return None
+                types.append(value)
+                return len(types) - 1
+
+        class Unpickler(pickle.Unpickler):
+            def persistent_load(self, number: int) -> type:
+                return types[number]
+
+        file = io.BytesIO()
+        Pickler(file, -1).dump(config)
+        self._written, self._unpickler = file.getvalue(), Unpickler
+
+    def __call__(self) -> Any:
+        return self._unpickler(io.BytesIO(self._written)).load()
+
+
 @functools.cache
 def chosen_groups(name: str, groups: Tuple[str, ...]) -> DictConfig:
     if not groups:
@@ -46,6 +75,11 @@ def chosen_groups(name: str, groups: Tuple[str, ...]) -> DictConfig:
             raise ValueError(f"{file} comes before what the store has")
         config[group] = copy.deepcopy(ConfigStore.instance().load(file).node)
     return config
+
+
+@functools.cache
+def copied_groups(name: str, groups: Tuple[str, ...]) -> Copied:
+    return Copied(chosen_groups(name, groups))
 
 
 @functools.cache
@@ -101,6 +135,7 @@ def remember(name: str, overrides: Sequence[str]) -> None:
         # Those of the command itself are enough.
         warnings.simplefilter("ignore")
         leaves_of(name, groups)
+        copied_groups(name, groups)
         for override in overrides:
             if override not in groups:
                 written(override)
@@ -118,7 +153,7 @@ def compose(name: str, overrides: List[str], strict: bool) -> DictConfig:
 
 def composed(name: str, groups: Tuple[str, ...], overrides: Sequence[str]) -> DictConfig:
     """What is unusual or refused raises some exception."""
-    config = copy.deepcopy(chosen_groups(name, groups))
+    config = copied_groups(name, groups)()
     # As while hydra sets values: none that the configuration does not have.
     OmegaConf.set_struct(config, True)
     leaves = dict(leaves_of(name, groups))
@@ -139,7 +174,36 @@ def composed(name: str, groups: Tuple[str, ...], overrides: Sequence[str]) -> Di
     return config
 
 
+class Created(OmegaConf):
+    """OmegaConf as fairseq uses it, to make a configuration without types of what it has composed,
+    or read from a checkpoint: most of it is as it was the last time."""
+
+    known: ClassVar[Dict[str, Tuple[Dict[str, Any], Copied]]] = {}
+
+    @classmethod
+    def create(cls, plain: Any = None, **options: Any) -> Any:
+        if not isinstance(plain, dict):
+            return OmegaConf.create(plain, **options)
+        own_keys = [list(own) if isinstance(own, dict) else type(own) for own in plain.values()]
+        keys = repr((list(plain), own_keys, options))
+        if keys not in cls.known:
+            cls.known[keys] = copy.deepcopy(plain), Copied(OmegaConf.create(plain, **options))
+        before, copied = cls.known[keys]
+        config = copied()
+        for key, own in plain.items():
+            if repr(own) == repr(before[key]):
+                continue
+            if not isinstance(own, dict):
+                config[key] = own
+                continue
+            for name, value in own.items():
+                if repr(value) != repr(before[key][name]):
+                    config[key][name] = value
+        return config
+
+
 def install() -> None:
     """From now on fairseq composes in this way, in this process."""
     fairseq.dataclass.utils.compose = compose
+    fairseq.dataclass.utils.OmegaConf = fairseq.checkpoint_utils.OmegaConf = Created
     fairseq.dataclass.utils.initialize = lambda config_path: nullcontext()

@@ -2,6 +2,7 @@
 
 import gc
 import importlib.util
+import logging
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Callable
 
+import _pytest.logging
 import pytest
 from forked_commands import ForkedCommands, shared_folder
 from hypothesis import HealthCheck, settings
@@ -34,6 +36,18 @@ SCRIPTS = Path(sysconfig.get_path("scripts"))
 FORKS = pytest.StashKey[Path]()
 
 
+class CatchingLogs(_pytest.logging.catching_logs):
+    """Pytest's, for loggers whose messages reach the root: six times a test it would look through
+    the hundreds that there are, and attach itself to PyTorch's forty that keep theirs."""
+
+    def __enter__(self) -> logging.Handler:
+        if self.level is not None:
+            return super().__enter__()
+        logging.root.addHandler(self.handler)
+        self.attached_loggers.append(logging.root)
+        return self.handler
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Builds the kernel where it is missing or older than its sources: no test is left out for want
     of it.
@@ -46,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         # It imports fairseq, which the process that only hands tests out does not need.
         importlib.import_module("composed_configs").install()
+        _pytest.logging.catching_logs = CatchingLogs
         # Until all is imported and collected.
         gc.disable()
     if hasattr(config, "workerinput"):

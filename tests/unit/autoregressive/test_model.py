@@ -55,13 +55,13 @@ def test_greedy_translations(tiny, cell, lengths, seed):
     model, sample = marian(tiny, cell, seed=seed), tiny.sample(lengths, seed=seed)
     oracle = MarianOracle(model, cell=cell, heads=(2, 4))
     found = AutoregressiveGenerator(
-        [model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=9)
+        [model], tiny.dictionary(), DecodingOptions(beam=1, max_len_b=6)
     ).generate(None, sample)
-    stock = SequenceGenerator([model], tiny.dictionary(), beam_size=1, max_len_b=9).generate(
+    stock = SequenceGenerator([model], tiny.dictionary(), beam_size=1, max_len_b=6).generate(
         [model], sample
     )
     for row, source in enumerate(sample["net_input"]["src_tokens"].tolist()):
-        words, scores = oracle.greedy([token for token in source if token != tiny.PAD], 9)
+        words, scores = oracle.greedy([token for token in source if token != tiny.PAD], 6)
         for one in (found[row][0], stock[row][0]):
             assert one["tokens"].tolist() == words
             torch.testing.assert_close(
@@ -80,10 +80,10 @@ def test_beams_are_fairseqs(tiny, cell, beam, lenpen, seed, ensemble):
     if ensemble:
         models.append(marian(tiny, "ssru", seed=seed + 7))
     sample = tiny.sample([5, 3, 6, 1], seed=seed)
-    options = DecodingOptions(beam=beam, nbest=beam, lenpen=lenpen, max_len_b=9)
+    options = DecodingOptions(beam=beam, nbest=beam, lenpen=lenpen, max_len_b=6)
     found = AutoregressiveGenerator(models, tiny.dictionary(), options).generate(None, sample)
     stock = SequenceGenerator(
-        models, tiny.dictionary(), beam_size=beam, len_penalty=lenpen, max_len_b=9
+        models, tiny.dictionary(), beam_size=beam, len_penalty=lenpen, max_len_b=6
     )
     for mine, theirs in zip(found, stock.generate(models, sample)):
         assert [one["tokens"].tolist() for one in mine] == [

@@ -28,7 +28,7 @@ SMALL = [(1, 1, 5), (1, 2, 5), (2, 1, 5), (1, 3, 2), (4, 1, 1), (2, 2, 1)]
 def test_the_beam_equals_enumeration(family, directions, count, symbols):
     vocabulary = 4 + symbols
     compared = Counter()
-    for seed in range(3):
+    for seed in range(2):
         model = family.bidirectional(
             directions=directions, tokens_per_step=count, symbols=symbols, seed=seed
         )

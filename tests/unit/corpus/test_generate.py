@@ -9,7 +9,7 @@ from itertools import islice
 
 import pytest
 
-SIZES = {"train": 200, "valid": 20, "test": 20}
+SIZES = {"train": 200, "valid": 8, "test": 8}
 ONE = {**SIZES, "modes": 1, "seed": 1}
 
 
@@ -50,7 +50,7 @@ def test_the_same_bytes_from_the_command(corpora, generator, tmp_path):
         assert (tmp_path / name).read_bytes() == (corpora[1] / name).read_bytes(), name
     spread = r"tokens min/mean/max \d+/\d+\.\d/\d+"
     assert re.fullmatch(
-        rf"pairs 240; en: vocabulary \d+, {spread}; de: vocabulary \d+, {spread};"
+        rf"pairs 216; en: vocabulary \d+, {spread}; de: vocabulary \d+, {spread};"
         r" valid translations mean/max \d+\.\d/\d+\n",
         shown.stdout,
     )

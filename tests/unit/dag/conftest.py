@@ -31,7 +31,8 @@ def make_model(tiny, *, symbols=12, seed=1, **overrides):
         "link_features",
         "length_classes",
     )
-    settings = dict(TINY)
+    # Graphs have as many vertices.
+    settings = {**TINY, "max_target_positions": 64}
     settings.update(
         {f"dag_{name}" if name in names else name: value for name, value in overrides.items()}
     )

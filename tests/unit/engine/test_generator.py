@@ -112,8 +112,8 @@ def test_counters_hooks_and_steps(tiny):
 def test_a_minimum_above_the_maximum_is_named(tiny):
     with pytest.raises(ValueError, match="--min-len 5.*3"):
         DecodingOptions(min_len=5, max_len_b=3)
-    with pytest.raises(ValueError, match="--min-len 64 .* 63 words"):
-        AutoregressiveGenerator([tiny.model()], tiny.dictionary(), DecodingOptions(min_len=64))
+    with pytest.raises(ValueError, match="--min-len 32 .* 31 words"):
+        AutoregressiveGenerator([tiny.model()], tiny.dictionary(), DecodingOptions(min_len=32))
 
 
 def test_a_model_in_training_is_decoded_without_dropout(tiny):

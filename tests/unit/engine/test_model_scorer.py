@@ -137,7 +137,7 @@ def test_no_translation_is_longer_than_both_can_read(tiny, learned):
         tiny.model(seed=1),
         tiny.model(seed=2, max_target_positions=6, decoder_learned_pos=learned),
     )
-    generator = generator_of(tiny, model, [other], max_len_b=50, min_len=40)
+    generator = generator_of(tiny, model, [other], max_len_b=25, min_len=20)
     for best in generator.generate([model], tiny.sample([5, 3])):
         assert all(h["tokens"].numel() == 6 for h in best)
 

@@ -240,8 +240,11 @@ class Operations:
         return self.buffer(4 * count).view(np.float32).reshape(shape)
 
     def check_guards(self) -> bool:
-        """Whether nothing was written behind any buffer so far."""
-        return all((room[size:] == 0xA5).all() for room, size in self._guarded)
+        """Whether nothing was written behind any buffer since the last time; the latest ones, which
+        may be written again, are looked at again."""
+        whole = all((room[size:] == 0xA5).all() for room, size in self._guarded)
+        del self._guarded[:-64]
+        return whole
 
     # ------------------------------------------------------------------ products
 

@@ -276,6 +276,8 @@ class SimulatedDevice(TorchDispatchMode):
                 return known
             return OnDevice(value)
 
+        if isinstance(result, torch.Tensor):
+            return wrap(result)
         return tree_map_only(torch.Tensor, wrap, result)
 
     @staticmethod

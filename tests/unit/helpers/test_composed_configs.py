@@ -1,5 +1,6 @@
 """What the tests compose is what hydra composes."""
 
+from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Any, List, Optional
 
@@ -9,6 +10,7 @@ import pytest
 from fairseq import options
 from fairseq.dataclass.constants import DDP_BACKEND_CHOICES
 from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
 
 GENERATION = ["data", "--path", "a b:c=d,é.pt", "--beam", "3", "--gen-subset", "valid"]
 TRAINING = [
@@ -42,6 +44,7 @@ def test_it_equals_that_of_hydra(monkeypatch, parser, arguments):
     ours = [fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace) for _ in range(2)]
     monkeypatch.setattr(fairseq.dataclass.utils, "compose", composed_configs.COMPOSE)
     monkeypatch.setattr(fairseq.dataclass.utils, "initialize", composed_configs.INITIALIZE)
+    monkeypatch.setattr(fairseq.dataclass.utils, "OmegaConf", OmegaConf)
     composed = fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace)
     assert ours == [composed, composed]
     assert {name: type(value) for name, value in composed.items()} == {
@@ -70,6 +73,26 @@ class Small:
     common: Common = field(default_factory=Common)
     kind: Any = None
     optimization: Kind = field(default_factory=Kind)
+
+
+def test_configurations_are_created_anew():
+    """Whatever has other values than the last one with these keys; none changes another one."""
+    plain = {"a": {"x": 1, "y": [0.5], "z": None}, "b": None, "c": 1, "_name": "n"}
+    others = [
+        plain,
+        {**plain, "a": {"x": True, "y": [0.5, 1], "z": [1]}},
+        {**plain, "a": {"x": 1.0, "y": None, "z": "a"}, "c": 2, "_name": None},
+        {**plain, "a": None, "b": {"x": 1}},
+        {"a": {"x": 1, "y": [0.5]}},
+        {"a": Namespace(x=1), "b": 1},
+        {"a": Namespace(x=2), "b": 1},
+    ]
+    for one in [*others, *others]:
+        options = {"flags": {"allow_objects": True}} if "b" in one else {}
+        created = composed_configs.Created.create(one, **options)
+        assert repr(created) == repr(OmegaConf.create(one, **options))
+        created.a = {"x": 17}
+        created.more = 1
 
 
 @pytest.fixture

@@ -261,7 +261,7 @@ TINY = dict(
     decoder_attention_heads=2,
     share_all_embeddings=True,
     max_source_positions=64,
-    max_target_positions=64,
+    max_target_positions=32,
     dropout=0.0,
 )
 

@@ -17,17 +17,18 @@ from fairseq_hrt.jacobi.windows import WindowPlan
 from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.options.schema import JACOBI_MODES
 
+# Without rules the model's own limit holds.
 RULES = [
     {},
     dict(max_len_b=5),
     dict(max_len_b=1),
     dict(max_len_a=0.7, max_len_b=2),
-    dict(min_len=6),
-    dict(unkpen=3.0),
+    dict(min_len=6, max_len_b=20),
+    dict(unkpen=3.0, max_len_b=20),
     dict(no_repeat_ngram_size=2, max_len_b=15),
     dict(no_repeat_ngram_size=1, max_len_b=9, min_len=4),
-    dict(temperature=0.5, lenpen=0.5),
-    dict(unnormalized=True),
+    dict(temperature=0.5, lenpen=0.5, max_len_b=20),
+    dict(unnormalized=True, max_len_b=20),
 ]
 
 

@@ -66,7 +66,7 @@ def test_a_pass_can_be_recorded(tiny):
 @pytest.mark.parametrize(
     "window, reason",
     [
-        (dict(jacobi_mode="pj"), "windows of 65 tokens"),
+        (dict(jacobi_mode="pj"), "windows of 33 tokens"),
         (dict(jacobi_mode="pgj", jacobi_block_size=20), "windows of 20 tokens"),
     ],
 )

@@ -34,7 +34,7 @@ def test_models_of_two_kinds_in_both_engines(table, hugging_face_folder, texts, 
     mbart = str(hugging_face_folder("mbart").path)
     tests = [["Opus", str(bundle), *texts], ["MBart50", mbart, *texts, "en", "fr"]]
     words = ["--out", str(tmp_path / "out"), "--speed-lines", "2", "--repeats", "1"]
-    words += ["--set", "max_len_a=0", "--set", "max_len_b=9", "--set", "jacobi_known_length=true"]
+    words += ["--set", "max_len_a=0", "--set", "max_len_b=6", "--set", "jacobi_known_length=true"]
     table.main([*words, *(word for test in tests for word in ("--test", *test))])
     shown = capsys.readouterr().out
     assert shown == (tmp_path / "out/table.md").read_text() and "`nrefs:1" in shown
@@ -50,7 +50,7 @@ def test_models_of_two_kinds_in_both_engines(table, hugging_face_folder, texts, 
     assert names == [(group, name) for group, own in groups.items() for name in own]
     assert lines[-3:] == [
         "With `--set max_len_a=0`.",
-        "With `--set max_len_b=9`.",
+        "With `--set max_len_b=6`.",
         "With `--set jacobi_known_length=true`: PJ, PGJ (b=5), PGJ (b=3) alone.",
     ]
     assert lines[2].count("–") == 1 and lines[2].count(" / 1.00× / 1.00×") == 1

@@ -5,7 +5,7 @@ import math
 
 import agreement_by_distance as script
 import pytest
-from native_bundles import with_runtime
+from native_bundles import loaded
 
 PAIRS = [
     {"source": "a b", "right": "A B C", "wrong": "A B D", "distance": 1},
@@ -40,25 +40,24 @@ def test_the_table():
     ]
 
 
-@pytest.mark.parametrize("family", ["autoregressive", "hrt", "bidirectional"])
-def test_bundles_score_both_sides(family, tmp_path, capsys):
-    """What the command counts is what the bundle's own scores say, pair by pair."""
-    from fairseq_hrt import from_pretrained
-
+def test_bundles_score_both_sides(bundles, tmp_path, capsys):
+    """What the command counts is what the bundles' own scores say, pair by pair."""
+    families = ("autoregressive", "hrt", "bidirectional")
     pairs, out = tmp_path / "agreement.jsonl", tmp_path / "out"
     pairs.write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS))
-    with_runtime(tmp_path / "bundle", family)
-    script.main([str(pairs), "--bundle", f"own={tmp_path / 'bundle'}", "--out", str(out)])
-    model, expected = from_pretrained(tmp_path / "bundle"), {}
-    for pair in PAIRS:
-        good, bad = (
-            sum(model.score([pair["source"]], [pair[side]])[0].positional_scores)
-            for side in ("right", "wrong")
-        )
-        won, every = expected.get(str(pair["distance"]), (0, 0))
-        expected[str(pair["distance"])] = [won + (good > bad), every + 1]
-    (found,) = json.loads((out / "agreement.json").read_text())["results"]
-    assert found == {"name": "own", "right": {key: list(value) for key, value in expected.items()}}
+    named = [word for name in families for word in ("--bundle", f"{name}={bundles / name}")]
+    script.main([str(pairs), *named, "--out", str(out)])
+    results = json.loads((out / "agreement.json").read_text())["results"]
+    for family, found in zip(families, results, strict=True):
+        model, expected = loaded(bundles / family, "auto"), {}
+        for pair in PAIRS:
+            good, bad = (
+                sum(model.score([pair["source"]], [pair[side]])[0].positional_scores)
+                for side in ("right", "wrong")
+            )
+            won, every = expected.get(str(pair["distance"]), (0, 0))
+            expected[str(pair["distance"])] = [won + (good > bad), every + 1]
+        assert found == {"name": family, "right": expected}
     assert "| pairs | 2 | 0 | 1 | 0 | 0 | 3 |" in capsys.readouterr().out
     assert (out / "agreement.png").stat().st_size > 5000
 

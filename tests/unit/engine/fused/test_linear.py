@@ -237,7 +237,10 @@ def test_operands_fit_shared_memory(memory, itemsize):
     [
         (dict(activation="tanh"), "unknown activation 'tanh'"),
         (dict(residual=torch.zeros(1, 3)), r"residual is \(1, 3\); give \(2, 4\)"),
-        (dict(residual_norm=(torch.ones(4), torch.ones(4), 1e-5)), "give residual, too"),
+        (
+            dict(residual_norm=(torch.ones(4), torch.ones(4), 1e-5)),
+            "residual_norm without a residual",
+        ),
     ],
 )
 def test_bad_input(changes, message):

@@ -528,7 +528,7 @@ def test_the_verb_ends_in_the_middle_of_a_call(bundles, tmp_path):
     """And continues where it was: the blocks that were done stay."""
     generator = random.Random(3)
     # A block that is soon done, and one that is not.
-    lengths = [1] * 1024 + [20] * 500
+    lengths = [1] * 1024 + [20] * 200
     lines = (" ".join(generator.choices("abcdefghij", k=length)) + "\n" for length in lengths)
     (tmp_path / "x").write_text("".join(lines))
     command = [

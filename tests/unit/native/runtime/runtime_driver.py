@@ -293,8 +293,8 @@ def main():
         for number in threads:
             with Engine.open(path, threads=number) as engine:
                 decode_all(engine, generator, damaged=False)
-                choose_among_few(engine, generator)
                 if number == threads[-1]:
+                    choose_among_few(engine, generator)
                     end_early(engine, generator)
         try_damaged(path, Path(path).parent, int(mutations), generator)
         try_wrong_sizes(path, generator, int(mutations))

@@ -56,7 +56,7 @@ def build(dictionary, arch="transformer", *, symbols=12, target_symbols=None, se
     """A model in float64 with peaked distributions; where it is not refined by training its
     translations still depend on everything."""
     torch.manual_seed(seed)
-    settings = dict(TINY)
+    settings = {**TINY, "max_target_positions": 64}
     if arch == "hrt_transformer":
         settings["hrt_chunk_sizes"] = [2, 3]
     settings.update(overrides)
