@@ -9,6 +9,7 @@ import pytest
 from fairseq import options
 from fairseq.dataclass.constants import DDP_BACKEND_CHOICES
 from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
 
 GENERATION = ["data", "--path", "a b:c=d,é.pt", "--beam", "3", "--gen-subset", "valid"]
 TRAINING = [
@@ -42,6 +43,7 @@ def test_it_equals_that_of_hydra(monkeypatch, parser, arguments):
     ours = [fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace) for _ in range(2)]
     monkeypatch.setattr(fairseq.dataclass.utils, "compose", composed_configs.COMPOSE)
     monkeypatch.setattr(fairseq.dataclass.utils, "initialize", composed_configs.INITIALIZE)
+    monkeypatch.setattr(fairseq.dataclass.utils, "OmegaConf", OmegaConf)
     composed = fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace)
     assert ours == [composed, composed]
     assert {name: type(value) for name, value in composed.items()} == {
@@ -146,10 +148,27 @@ def test_what_was_asked_elsewhere_is_remembered(monkeypatch):
     namespace = options.parse_args_and_arch(parser, arguments)
     expected = fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace)
     asked = composed_configs.asked[-1]
-    for name in ("chosen_groups", "leaves_of", "parsed", "written"):
+    for name in ("chosen_groups", "kept_groups", "leaves_of", "parsed", "written"):
         getattr(composed_configs, name).cache_clear()
+    composed_configs.created.clear()
     for name, overrides in (asked, ("config", ["nosuch=1"]), ("config", ["task.data=["])):
         composed_configs.remember(name, overrides)
     monkeypatch.setattr(composed_configs, "COMPOSE", None)
     monkeypatch.setattr(composed_configs, "OverridesParser", None)
     assert fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace) == expected
+
+
+def test_other_values_of_the_same_names_are_not_those_remembered():
+    first = {"kind": {"_name": "plain", "lr": [0.25], "data": None}, "seed": 1, "empty": {}}
+    for change in ({}, {"lr": [0.5, 1.0]}, {"data": "a"}, {"data": {"a": 1}}, {"lr": None}, {}):
+        for seed in (1, True, 2, None):
+            values = {**first, "kind": {**first["kind"], **change}, "seed": seed}
+            found = composed_configs.Remembering.create(values)
+            assert found == OmegaConf.create(values)
+            assert type(found.seed) is type(seed)
+            assert [type(node) for node in found.kind._content.values()] == [
+                type(node) for node in OmegaConf.create(values).kind._content.values()
+            ]
+            # Whatever becomes of it.
+            found.kind.lr, found.seed = [7], 7
+            values["kind"]["data"] = 7
