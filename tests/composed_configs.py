@@ -13,6 +13,7 @@ import io
 import pickle
 import warnings
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -94,8 +95,30 @@ def set_values(config: DictConfig, old: Dict[str, Any], new: Dict[str, Any]) -> 
             config[name] = value
 
 
+# Options of a class that have their defaults.
+defaults: Dict[type, Tuple[Any, Kept]] = {}
+
+
+def with_defaults(options: Any) -> Optional[Kept]:
+    """None: they have others."""
+    if type(options) not in defaults:
+        defaults[type(options)] = copy.deepcopy(options), Kept(OmegaConf.structured(options))
+    expected, kept = defaults[type(options)]
+    return kept if options == expected else None
+
+
 class Remembering(OmegaConf):
-    """What fairseq calls to make a configuration of plain values."""
+    """What fairseq calls to make a configuration of plain values, and to add values to the defaults
+    of a class."""
+
+    @staticmethod
+    def merge(options: Any, values: Any) -> DictConfig:
+        kept = with_defaults(options)
+        if kept is None:
+            return OmegaConf.merge(options, values)
+        config = kept.copy()
+        config.merge_with(values)
+        return config
 
     @staticmethod
     def create(values: Dict[str, Any]) -> DictConfig:
@@ -171,6 +194,16 @@ def initialised() -> Iterator[None]:
         yield
 
 
+@functools.cache
+def prepare(name: str, groups: Tuple[str, ...]) -> None:
+    """The copies that these groups need."""
+    config = kept_groups(name, groups).copy()
+    Remembering.create(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
+    for node in config.values():
+        if OmegaConf.is_config(node) and is_dataclass(OmegaConf.get_type(node)):
+            with_defaults(OmegaConf.get_type(node)())
+
+
 def remember(name: str, overrides: Sequence[str]) -> None:
     """Does beforehand what :func:`compose` takes long for; what hydra refuses is left to it."""
     groups = groups_of(overrides)
@@ -181,10 +214,7 @@ def remember(name: str, overrides: Sequence[str]) -> None:
         for override in overrides:
             if override not in groups:
                 written(override)
-        values = OmegaConf.to_container(
-            composed(name, groups, overrides), resolve=True, enum_to_str=True
-        )
-        Remembering.create(values)
+        prepare(name, groups)
 
 
 def compose(name: str, overrides: List[str], strict: bool) -> DictConfig:
