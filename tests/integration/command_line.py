@@ -1,13 +1,19 @@
 """What the command-line tests of the families share: options of a tiny model, and readers of
 fairseq's output."""
 
+import io
 import os
 import re
 import signal
+import sys
 import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from unittest import mock
 
 import torch
+from fairseq_cli import generate, train
 
+import fairseq_hrt.cli.main
 from fairseq_hrt.compat.checkpoint_loading import allowed_types
 
 SIZES = [
@@ -58,12 +64,28 @@ def assert_same(first, second, **tolerance):
             assert torch.equal(first[name], second[name]), name
 
 
-def refused(command, *arguments):
-    """The end of the output of a command that must fail."""
-    result = command(*arguments, check=False)
-    assert result.returncode
-    # A thread of PyTorch's loader may add some lines when the process ends.
-    return " ".join((result.stdout + result.stderr).splitlines()[-40:])
+ENTRIES = {
+    "fairseq-generate": generate.cli_main,
+    "fairseq-train": train.cli_main,
+    "fairseq-hrt": fairseq_hrt.cli.main.main,
+}
+
+
+def refused(name, *arguments):
+    """The end of the output of a command that must fail; in this process, which saves the start of
+    another."""
+    output, status = io.StringIO(), 0
+    with (
+        redirect_stdout(output),
+        redirect_stderr(output),
+        mock.patch.object(sys, "argv", [name, *map(str, arguments)]),
+    ):
+        try:
+            ENTRIES[name]()
+        except SystemExit as error:
+            status = error.code
+    assert status == 2
+    return " ".join(output.getvalue().splitlines()[-40:])
 
 
 def train_until_killed(forks, *arguments):

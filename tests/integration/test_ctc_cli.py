@@ -88,7 +88,7 @@ def test_another_upsampling_is_taken_knowingly(command, toy_data, student, tmp_p
     change = ["--ctc-upsample-scale", "2"]
     told = "that model was trained with --ctc-upsample-scale 3 --ctc-inputs unk"
     output = refused(
-        command, "fairseq-train", toy_data, *MODEL, "ctc_nll_loss", *SIZES, *OPTIMIZER,
+        "fairseq-train", toy_data, *MODEL, "ctc_nll_loss", *SIZES, *OPTIMIZER,
         "--save-dir", tmp_path, "--max-update", "7", *change,
     )  # fmt: skip
     assert f"checkpoint_last.pt: {told}; give the options of that training" in output
@@ -99,9 +99,9 @@ def test_another_upsampling_is_taken_knowingly(command, toy_data, student, tmp_p
     assert f"{told}; this one has --ctc-upsample-scale 2 --ctc-inputs unk" in log
 
 
-def test_positions_for_no_pair_are_refused(command, toy_data, tmp_path):
+def test_positions_for_no_pair_are_refused(toy_data, tmp_path):
     output = refused(
-        command, "fairseq-train", toy_data, *MODEL, "ctc_nll_loss", *SIZES, *OPTIMIZER,
+        "fairseq-train", toy_data, *MODEL, "ctc_nll_loss", *SIZES, *OPTIMIZER,
         "--save-dir", tmp_path, "--max-update", "1", "--ctc-upsample-scale", "0.01",
     )  # fmt: skip
     assert "training pairs have fewer positions than words: raise --ctc-upsample-scale" in output
@@ -118,7 +118,7 @@ def test_positions_for_no_pair_are_refused(command, toy_data, tmp_path):
         ("--beam 1 --task translation", "fairseq's own search cannot decode a ctc_transformer"),
     ],
 )
-def test_what_is_refused(command, toy_data, student, options, message):
+def test_what_is_refused(toy_data, student, options, message):
     assert message in refused(
-        command, "fairseq-generate", toy_data, *DECODE, "--path", student[0], *options.split()
+        "fairseq-generate", toy_data, *DECODE, "--path", student[0], *options.split()
     )

@@ -154,7 +154,7 @@ TRAINING = [
     *SIZES,
     *RESUMABLE,
     "--max-update",
-    "6",
+    "4",
     "--save-interval-updates",
     "2",
     "--keep-interval-updates",
@@ -201,7 +201,7 @@ def test_an_extended_training_keeps_its_curriculum(command, toy_data, tmp_path):
 
 def test_two_processes_learn_what_one_learns(toy_data, command, forks, tmp_path):
     """Without dropout, two processes of one batch each are one process of two batches an update."""
-    shared = [*HRT, *SIZES, *RESUMABLE, "--max-update", "3", "--dropout", "0", "--batch-size", "8"]
+    shared = [*HRT, *SIZES, *RESUMABLE, "--max-update", "2", "--dropout", "0", "--batch-size", "8"]
     command(
         "fairseq-train", toy_data, *shared, "--update-freq", "2", "--save-dir", tmp_path / "one"
     )
@@ -232,26 +232,26 @@ def test_two_processes_learn_what_one_learns(toy_data, command, forks, tmp_path)
         ),
     ],
 )
-def test_impossible_decoding(command, toy_data, student, options, message):
+def test_impossible_decoding(toy_data, student, options, message):
     path = student[0] / "checkpoint_last.pt"
     assert message in refused(
-        command, "fairseq-generate", toy_data, *DECODE, "--path", path, *options.split()
+        "fairseq-generate", toy_data, *DECODE, "--path", path, *options.split()
     )
 
 
-def test_a_foreign_checkpoint(command, toy_data, teacher):
-    message = refused(command, "fairseq-generate", toy_data, *DECODE, "--path", teacher)
+def test_a_foreign_checkpoint(toy_data, teacher):
+    message = refused("fairseq-generate", toy_data, *DECODE, "--path", teacher)
     assert (
         "TransformerModel, not a hrt_transformer" in message
         and "translation_autoregressive" in message
     )
 
 
-def test_a_truncated_checkpoint(command, toy_data, student, tmp_path):
+def test_a_truncated_checkpoint(toy_data, student, tmp_path):
     broken = tmp_path / "broken.pt"
     content = (student[0] / "checkpoint_last.pt").read_bytes()
     broken.write_bytes(content[: len(content) // 2])
-    assert "broken.pt" in refused(command, "fairseq-generate", toy_data, *DECODE, "--path", broken)
+    assert "broken.pt" in refused("fairseq-generate", toy_data, *DECODE, "--path", broken)
 
 
 @pytest.mark.parametrize(
@@ -270,12 +270,12 @@ def test_a_truncated_checkpoint(command, toy_data, student, tmp_path):
         (["--arch", "transformer"], "not a hrt_transformer"),
     ],
 )
-def test_impossible_training(command, toy_data, tmp_path, change, message):
+def test_impossible_training(toy_data, tmp_path, change, message):
     arguments = [*HRT, *SIZES, *OPTIMIZER, "--max-update", "2", "--save-dir", tmp_path, *change]
     if change[0] == "--arch":
         place = arguments.index("--hrt-chunk-sizes")
         del arguments[place : place + 2]
-    assert message in refused(command, "fairseq-train", toy_data, *arguments)
+    assert message in refused("fairseq-train", toy_data, *arguments)
 
 
 def test_misaligned_distilled_data(command, toy_corpus, toy_data, tmp_path):
@@ -288,7 +288,7 @@ def test_misaligned_distilled_data(command, toy_corpus, toy_data, tmp_path):
         toy_data / "dict.en.txt",
     )  # fmt: skip
     message = refused(
-        command, "fairseq-train", toy_data, *HRT, *SIZES, *OPTIMIZER, "--max-update", "2",
+        "fairseq-train", toy_data, *HRT, *SIZES, *OPTIMIZER, "--max-update", "2",
         "--save-dir", tmp_path / "model", "--distilled-data", tmp_path / "bin",
     )  # fmt: skip
     assert "the source of sentence 0 differs" in message

@@ -130,10 +130,9 @@ def test_language_tokens_in_stock_commands(command, imported, hugging_face_folde
     assert "de_DE" not in printed and printed.strip()
 
 
-def test_what_is_refused(command, hugging_face_folder, tmp_path):
+def test_what_is_refused(hugging_face_folder, tmp_path):
     made = hugging_face_folder("m2m_100")
     message = refused(
-        command,
         "fairseq-hrt",
         "import",
         made.path,

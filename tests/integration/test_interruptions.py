@@ -1,7 +1,7 @@
 """Real processes that are killed, full disks, closed streams, and lines of any bytes; models are
 tiny and untrained.
 
-FAIRSEQ_HRT_KILLS (3) and FAIRSEQ_HRT_FUZZED_LINES (120) ask for more: 30 kills of each verb, 10,000
+FAIRSEQ_HRT_KILLS (3) and FAIRSEQ_HRT_FUZZED_LINES (80) ask for more: 30 kills of each verb, 10,000
 lines for each family.
 """
 
@@ -28,7 +28,7 @@ from fairseq_hrt.cli.main import main
 
 pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("FAIRSEQ_HRT_KILLS", "3"))
-FUZZED = int(os.environ.get("FAIRSEQ_HRT_FUZZED_LINES", "120"))
+FUZZED = int(os.environ.get("FAIRSEQ_HRT_FUZZED_LINES", "80"))
 SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
 FAMILY_SEEDS = {family: number for number, family in enumerate(FAMILIES)}
 

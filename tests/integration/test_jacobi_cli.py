@@ -89,10 +89,10 @@ def test_drafts_of_another_model(command, toy_data, teacher, expected, draft):
     assert texts(output) == expected and "for drafts" in output.stdout + output.stderr
     if wrong:
         options = [*arguments, "--jacobi-draft-options", wrong]
-        assert message in refused(command, "fairseq-generate", toy_data, *options)
+        assert message in refused("fairseq-generate", toy_data, *options)
         return
     arguments[arguments.index("--jacobi-draft") + 1] = "hrt"
-    message = refused(command, "fairseq-generate", toy_data, *arguments)
+    message = refused("fairseq-generate", toy_data, *arguments)
     assert "--jacobi-draft hrt" in message and f"translation_{family}" in message
 
 
@@ -101,7 +101,7 @@ def test_checkpoints_of_other_families(command, toy_data, draft):
     family, path = draft
     arguments = [*DECODE, "--path", path, "--jacobi-window", "3"]
     if family != "hrt":
-        message = refused(command, "fairseq-generate", toy_data, *arguments)
+        message = refused("fairseq-generate", toy_data, *arguments)
         assert f"decode it with --task translation_{family}" in message
         return
     own = (
@@ -136,9 +136,9 @@ def test_interactive_keeps_every_line(command, toy_data, teacher):
         ),
     ],
 )
-def test_what_is_refused(command, toy_data, teacher, options, message):
+def test_what_is_refused(toy_data, teacher, options, message):
     assert message in refused(
-        command, "fairseq-generate", toy_data, *DECODE, "--path", teacher, *options.split()
+        "fairseq-generate", toy_data, *DECODE, "--path", teacher, *options.split()
     )
 
 
@@ -149,7 +149,7 @@ def test_greedy_search_is_the_default_and_a_given_beam_is_refused(
     arguments = [option for option in DECODE if option not in ("--beam", "1")]
     base = ("fairseq-generate", toy_data, *arguments, "--path", teacher)
     assert texts(command(*base)) == expected
-    assert "give --beam 1" in refused(command, *base, "--beam", "5")
+    assert "give --beam 1" in refused(*base, "--beam", "5")
 
 
 @pytest.mark.parametrize(
@@ -195,8 +195,8 @@ def test_models_of_several_languages(command, toy_data, tmp_path, options, beam,
         (("--score-reference",), "--score-reference: the references of this model begin with"),
         (("--forced-start", "A"), "--forced-start A: the translations of this model begin with"),
     ):
-        assert message in refused(command, "fairseq-generate", *shared, *own, *more)
+        assert message in refused("fairseq-generate", *shared, *own, *more)
     system = f"name=x,path={path},task=translation_jacobi"
     assert "is a model of several languages" in refused(
-        command, "fairseq-hrt", "benchmark", toy_data, "--system", system
+        "fairseq-hrt", "benchmark", toy_data, "--system", system
     )

@@ -6,6 +6,7 @@ import math
 import pickle
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from command_line import OPTIMIZER, SIZES
@@ -20,8 +21,21 @@ def tool(command, name, *arguments, check=True):
     return command("fairseq-hrt", name, *arguments, check=check)
 
 
-def study(command, name, *arguments, check=True):
-    return command("python", EXAMPLES / "study" / f"{name}.py", *arguments, check=check)
+@pytest.fixture
+def study(load_example, capsys):
+    """Runs a program of the study in this process, which saves the start of another: exit status
+    and outputs."""
+
+    def run(name, *arguments):
+        status = 0
+        try:
+            load_example(f"study/{name}.py").main([*map(str, arguments)])
+        except SystemExit as error:
+            status = error.code
+        said = capsys.readouterr()
+        return SimpleNamespace(returncode=status, stdout=said.out, stderr=said.err)
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -135,11 +149,9 @@ def test_options_are_chosen_for_every_family(toy_data, graphs, models, teacher, 
         assert stopped.value.code == 2 and named in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_graph_statistics(command, toy_data, graphs, teacher, tmp_path):
+def test_graph_statistics(study, toy_data, graphs, teacher, tmp_path):
     system = f"name=DAG,path={graphs}"
-    table = study(
-        command, "graph_statistics", toy_data, "--system", system, "--out", tmp_path
-    ).stdout
+    table = study("graph_statistics", toy_data, "--system", system, "--out", tmp_path).stdout
     (result,) = json.loads((tmp_path / "graph_statistics.json").read_text())["results"]
     assert f"| DAG | {result['path_nll']:.2f} |" in table
     # The sum over all paths is more probable than the best path alone.
@@ -147,17 +159,10 @@ def test_graph_statistics(command, toy_data, graphs, teacher, tmp_path):
     assert 0 < result["own_nll"] <= result["own_path_nll"] + result["own_token_nll"] + 1e-6
     assert len(result["passing"]) == len(result["token"]) and max(result["token"]) <= 1
     assert (tmp_path / "graph_statistics.svg").stat().st_size > 0
-    failed = study(
-        command, "graph_statistics", toy_data, "--system", f"name=AT,path={teacher}", check=False
-    )
+    failed = study("graph_statistics", toy_data, "--system", f"name=AT,path={teacher}")
     assert failed.returncode == 2 and "writes no graph" in failed.stderr
     short = study(
-        command,
-        "graph_statistics",
-        toy_data,
-        "--system",
-        f"{system},dag_decode_upsample_scale=0.3",
-        check=False,
+        "graph_statistics", toy_data, "--system", f"{system},dag_decode_upsample_scale=0.3"
     )
     assert short.returncode == 2 and "--dag-decode-upsample-scale" in short.stderr
 
@@ -183,9 +188,9 @@ def test_identical_translations_are_counted(command, refusal, toy_data, teacher,
     assert "'BT'" in refusal("benchmark", toy_data, *system, "--identical-to", "BT")
 
 
-def test_mutual_information(command, toy_data, models, tmp_path):
+def test_mutual_information(study, toy_data, models, tmp_path):
     result = study(
-        command, "mutual_information", toy_data, "--baseline",
+        "mutual_information", toy_data, "--baseline",
         f"name=one,path={models['interleaved']}", "--system",
         f"name=two,path={models['parallel']}", "--system",
         f"name=again,path={models['interleaved']}", "--out", tmp_path,
@@ -195,17 +200,16 @@ def test_mutual_information(command, toy_data, models, tmp_path):
     assert again["nats"] == again["low"] == again["high"] == 0, "a model compared with itself"
     assert two["low"] < two["nats"] < two["high"] and two["words"] == again["words"]
     twice = study(
-        command, "mutual_information", toy_data, "--baseline",
-        f"name=one,path={models['interleaved']}", "--system",
-        f"name=one,path={models['parallel']}", check=False,
+        "mutual_information", toy_data, "--baseline", f"name=one,path={models['interleaved']}",
+        "--system", f"name=one,path={models['parallel']}",
     )  # fmt: skip
     assert twice.returncode == 2 and "two models are called 'one'" in twice.stderr
 
 
 def test_fit(command, toy_data, models, teacher, tmp_path):
     """On the same pairs both columns are the mean that fairseq-generate computes."""
-    result = study(
-        command, "fit", "--learnt", toy_data, "--unseen", toy_data, "--gen-subset", "valid",
+    result = command(
+        "python", EXAMPLES / "study/fit.py", "--learnt", toy_data, "--unseen", toy_data, "--gen-subset", "valid",
         "--baseline", f"name=AT,path={teacher}", "--system", f"name=IB,path={models['parallel']}",
         "--out", tmp_path,
     )  # fmt: skip

@@ -9,6 +9,7 @@ import urllib.request
 from contextlib import contextmanager
 
 import pytest
+from command_line import refused
 
 pytestmark = pytest.mark.slow
 
@@ -104,8 +105,7 @@ def test_the_terminal(traced, command, toy_data, teacher):
         (["--sentence", "50"], "the sentences 0 to 19"),
         (["--system", system], "two systems share a name"),
     ):
-        failed = command("fairseq-hrt", "trace", toy_data, "--system", system, *change, check=False)
-        assert failed.returncode == 2 and message in failed.stderr
+        assert message in refused("fairseq-hrt", "trace", toy_data, "--system", system, *change)
 
 
 def test_the_page_holds_its_data(traced):
