@@ -328,9 +328,9 @@ def limited(limit):
 
 def test_few_open_files(bundles):
     """Clients that ask nothing take no descriptor from those that do."""
-    with serving(bundles / "hrt", program=limited("-n 128")) as (process, address):
+    with serving(bundles / "hrt", program=limited("-n 256")) as (process, address):
         port = int(address.rpartition(":")[2])
-        idle = [socket.create_connection(("127.0.0.1", port), timeout=SECONDS) for _ in range(300)]
+        idle = [socket.create_connection(("127.0.0.1", port), timeout=SECONDS) for _ in range(600)]
         for _ in range(5):
             assert get_once(f"{address}/health").status_code == 200
         for one in idle:
@@ -338,7 +338,7 @@ def test_few_open_files(bundles):
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
     log = "".join(process.log)
-    assert "this process may open 128 files (ulimit -n), so it takes 64" in log
+    assert "this process may open 256 files (ulimit -n), so it takes 192" in log
     assert len(log) < 10_000
 
 

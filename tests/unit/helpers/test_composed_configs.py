@@ -169,43 +169,10 @@ def test_what_was_asked_elsewhere_is_remembered(monkeypatch):
     namespace = options.parse_args_and_arch(parser, arguments)
     expected = fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace)
     asked = composed_configs.asked[-1]
-    for name in ("chosen_groups", "kept_groups", "leaves_of", "prepare", "parsed", "written"):
+    for name in ("chosen_groups", "leaves_of", "parsed", "written"):
         getattr(composed_configs, name).cache_clear()
-    composed_configs.created.clear()
     for name, overrides in (asked, ("config", ["nosuch=1"]), ("config", ["task.data=["])):
         composed_configs.remember(name, overrides)
     monkeypatch.setattr(composed_configs, "COMPOSE", None)
     monkeypatch.setattr(composed_configs, "OverridesParser", None)
     assert fairseq.dataclass.utils.convert_namespace_to_omegaconf(namespace) == expected
-
-
-def test_other_values_of_the_same_names_are_not_those_remembered():
-    first = {"kind": {"_name": "plain", "lr": [0.25], "data": None}, "seed": 1, "empty": {}}
-    for change in ({}, {"lr": [0.5, 1.0]}, {"data": "a"}, {"data": {"a": 1}}, {"lr": None}, {}):
-        for seed in (1, True, 2, None):
-            values = {**first, "kind": {**first["kind"], **change}, "seed": seed}
-            found = composed_configs.Remembering.create(values)
-            assert found == OmegaConf.create(values)
-            assert type(found.seed) is type(seed)
-            assert [type(node) for node in found.kind._content.values()] == [
-                type(node) for node in OmegaConf.create(values).kind._content.values()
-            ]
-            # Whatever becomes of it.
-            found.kind.lr, found.seed = [7], 7
-            values["kind"]["data"] = 7
-
-
-def test_values_are_added_to_defaults_that_do_not_change():
-    for change in ({"data": "a", "lr": [0.5]}, {}, {"lr": None}, {"nosuch": 1}):
-        values = OmegaConf.create(change)
-        outcomes = []
-        for merge in (OmegaConf.merge, composed_configs.Remembering.merge):
-            try:
-                outcomes.append(merge(Kind(), values))
-            except Exception as error:
-                outcomes.append((type(error), str(error)))
-        assert outcomes[0] == outcomes[1]
-        if not isinstance(outcomes[1], tuple):
-            assert OmegaConf.get_type(outcomes[1]) is Kind
-            outcomes[1].data = "changed"
-    assert composed_configs.Remembering.merge(Kind(data="b"), OmegaConf.create()).data == "b"
