@@ -24,7 +24,7 @@ settings_of_the_paper() {
     SEED=${SEED:-1} GPUS=${GPUS:-1} AT_UPDATES=${UPDATES:-100000} IB_UPDATES=${UPDATES:-100000} AVERAGE=5
     MERGES=${MERGES:-32000} BEAM=${BEAM:-4} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1}
     choose_update "$(($2 * 8000))" 8000
-    # What translates for the students has batches of its own.
+    # Teachers translate in batches of another size.
     export -n MAX_TOKENS
     export IN_PRECISION
     SETTINGS=", $2 batches of 8000$OTHER_PRECISION"

@@ -477,7 +477,7 @@ def test_a_card_decides_batches_and_precision_and_the_paper_the_update(recipe, m
     whole = [[int(value_of(own, flag)) for flag in flags] for own in trainings_of(recipe, **gpus)]
     most = str(whole[0][0])
     half = trainings_of(recipe, **gpus, MAX_TOKENS=str(whole[0][0] // 2), PRECISION="bfloat16")
-    # What a teacher translates at a time is not that.
+    # A teacher translates in batches of another size.
     for own in commands(recipe, **gpus, MAX_TOKENS=str(whole[0][0] // 2), PRECISION="bfloat16"):
         assert "distill" not in own or value_of(own, "--max-tokens") in (None, "8000")
     for own, (batch, often) in zip(half, whole, strict=True):
