@@ -5,8 +5,8 @@
 #   OUT=runs/example SRC=en TGT=de bash examples/common/distill.sh runs/example/at/checkpoint_best.pt
 #
 # Needs what prepare_text.sh made in OUT. Result: $OUT/distilled/data-bin, binarised with the same
-# dictionary, for --distilled-data. BEAM (5), MAX_TOKENS (8000) of a batch. Continues where it was
-# stopped.
+# dictionary, for --distilled-data. BEAM (5), MAX_TOKENS (8000) of a batch. IN_PRECISION: set by
+# recipe.sh. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/recipe.sh"
 TEACHER=${1:?"usage: OUT=... bash distill.sh CHECKPOINT"}
@@ -14,7 +14,7 @@ OUT=${OUT:?"OUT names the folder of the results"}
 SRC=${SRC:-en} TGT=${TGT:-de} BEAM=${BEAM:-5} MAX_TOKENS=${MAX_TOKENS:-8000}
 
 distil() {
-    local system="name=teacher,path=$TEACHER,task=translation_autoregressive,beam=$BEAM"
+    local system="name=teacher,path=$TEACHER,task=translation_autoregressive,beam=$BEAM${IN_PRECISION:-}"
     run fairseq-hrt distill "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" \
         --out "$OUT/distilled" --max-tokens "$MAX_TOKENS" \
         --system "$system,max_len_a=1.5,max_len_b=10"

@@ -15,21 +15,16 @@
 
 GPUS=${GPUS:-1} SEED=${SEED:-1} KEEP=1 RAW=${RAW:-0.5} CHUNK_SIZES=${CHUNK_SIZES:-2} ENCODER_LAYERS=${ENCODER_LAYERS:-6}
 STUDENT=${STUDENT:-hrt} MODEL=${MODEL:-${STUDENT:-hrt}} FINETUNE=${FINETUNE:-1} RELATIVE=${RELATIVE:-16} CURRICULUM=${CURRICULUM:-1} STUDENT_UPDATES=${STUDENT_UPDATES:-100000}
-case $GPUS in
-1) MAX_TOKENS=6250 UPDATE_FREQ=4 ;;
-4) MAX_TOKENS=6250 UPDATE_FREQ=1 ;;
-8) MAX_TOKENS=3125 UPDATE_FREQ=1 ;;
-*) fail "GPUS=$GPUS: give 1, 4 or 8" ;;
-esac
 case $ENCODER_LAYERS in
-6) OPTIMISATION=(--adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr 0.0007 --warmup-updates 4000) DEEP= ;;
+6) OPTIMISATION=(--adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr 0.0007 --warmup-updates 4000) DEEP="" UPDATE=(25000 6250) ;;
 20)
     OPTIMISATION=(--adam-betas '(0.9, 0.997)' --lr 0.002 --warmup-updates 16000 --clip-norm 0.0)
     OPTIMISATION+=(--encoder-layers 20 --encoder-normalize-before --decoder-normalize-before)
-    MAX_TOKENS=4096 UPDATE_FREQ=$((16 / GPUS)) DEEP=", 20 encoder layers"
+    DEEP=", 20 encoder layers" UPDATE=(65536 4096)
     ;;
 *) fail "ENCODER_LAYERS=$ENCODER_LAYERS: give 6 or 20" ;;
 esac
+choose_update "${UPDATE[@]}"
 case $STUDENT-$FINETUNE-$CURRICULUM in
 hrt-[01]-[01] | mask_predict-[01]-1) ;;
 *) fail "STUDENT=$STUDENT FINETUNE=$FINETUNE CURRICULUM=$CURRICULUM: give hrt or mask_predict, and 1 or 0; a curriculum is of hrt" ;;
@@ -43,7 +38,7 @@ fi
 SHARED=(
     "$DATA" --user-dir fairseq_hrt --source-lang "$SRC" --target-lang "$TGT" "$EMBEDDINGS" --dropout "$DROPOUT" --label-smoothing 0.1
     --optimizer adam "${OPTIMISATION[@]}" --lr-scheduler inverse_sqrt --warmup-init-lr 1e-07 --max-update "$UPDATES"
-    --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16
+    "${ON_GPUS[@]}" --update-freq "$UPDATE_FREQ"
     --save-interval-updates 5000 --keep-interval-updates 5 --no-epoch-checkpoints --seed "$SEED" --log-format simple --log-interval 100
 )
 
@@ -55,7 +50,7 @@ teacher() {
 # Started by torchrun or SLURM this command shares the work out to several GPUs.
 distil() {
     run fairseq-hrt distill "$DATA" --source-lang "$SRC" --target-lang "$TGT" --out "$OUT/distilled" \
-        --system "name=teacher,path=$OUT/at/averaged.pt,task=translation_autoregressive,beam=5"
+        --system "name=teacher,path=$OUT/at/averaged.pt,task=translation_autoregressive,beam=5$IN_PRECISION"
 }
 
 START=() CHANGED=""
@@ -80,7 +75,7 @@ mask_predict() {
 }
 
 TEXT=$(contents_of_data "$DATA" train valid)
-stage teacher "$OUT/at" "$DATA $TEXT, $SRC-$TGT, dropout $DROPOUT, $UPDATES updates, seed $SEED$DEEP" teacher
+stage teacher "$OUT/at" "$DATA $TEXT, $SRC-$TGT, dropout $DROPOUT, $UPDATES updates, seed $SEED$DEEP$OTHER_PRECISION" teacher
 stage distil "$OUT/distilled" "beam 5" distil
 STAGE=$MODEL
 if [ "$STAGE" = hrt ]; then STAGE=student; fi

@@ -9,6 +9,10 @@
 #                                        of the words as they were prepared, or with HOW (moses:de, none) of detokenised text against the raw
 #                                        test set beside DATA (REFERENCES: another file); of Chinese always the latter, as the papers score it
 #   choose_precision                     sets PRECISION, unless the user has, and TRAINER, the command that trains in it
+#   choose_update TOKENS MOST            for GPUs: sets UPDATE_FREQ so that an update has TOKENS on any number of GPUS, and ON_GPUS, options of
+#                                        fairseq-train. MAX_TOKENS, of a GPU's batch (MOST, or its whole share), and PRECISION (float16,
+#                                        bfloat16 or float32) are the user's; IN_PRECISION is the latter in a --system, OTHER_PRECISION
+#                                        what a stage's settings have of it
 #   say TEXT...                          one progress line with the time since the start
 #   side_by_side STEPS FUNCTION…         runs functions at the same time, each with its stages, and shows how far they are; all stop
 #                                        when one fails or at Ctrl-C; the next run continues. STEPS: options of progress.py
@@ -130,6 +134,30 @@ choose_precision() {
     PRECISION=$(python3 "$COMMON/precision.py")
     TRAINER=(fairseq-train)
     if [ "$PRECISION" = bfloat16 ]; then TRAINER+=(--bf16); fi
+}
+
+choose_update() {
+    local share most
+    case $GPUS in
+    1 | 2 | 4 | 8) share=$(($1 / GPUS)) ;;
+    *) fail "GPUS=$GPUS: give 1, 2, 4 or 8" ;;
+    esac
+    most=$(($2 < share ? $2 : share))
+    MAX_TOKENS=${MAX_TOKENS:-$most}
+    if ! [[ $MAX_TOKENS =~ ^[1-9][0-9]{0,6}$ ]] || [ $((share % MAX_TOKENS)) -ne 0 ]; then
+        fail "MAX_TOKENS=$MAX_TOKENS does not divide $share, what an update of $1 tokens gives each GPU (GPUS=$GPUS): give a divisor, such as $most"
+    fi
+    UPDATE_FREQ=$((share / MAX_TOKENS))
+    ON_GPUS=(--distributed-world-size "$GPUS" --max-tokens "$MAX_TOKENS")
+    # GPUs wait for each other at every update; on one the option has no effect.
+    if [ "$GPUS" != 1 ]; then ON_GPUS+=(--grouped-shuffling); fi
+    IN_PRECISION="" OTHER_PRECISION=""
+    case ${PRECISION:=float16} in
+    float16) ON_GPUS+=(--fp16) IN_PRECISION=,fp16=true ;;
+    bfloat16) ON_GPUS+=(--bf16) IN_PRECISION=,bf16=true OTHER_PRECISION=", $PRECISION" ;;
+    float32) OTHER_PRECISION=", $PRECISION" ;;
+    *) fail "PRECISION=$PRECISION: give float16, bfloat16 or float32" ;;
+    esac
 }
 
 # Until this start and the commands of it that outlive it have ended, no other one works in $OUT. A recipe that another one calls has what

@@ -19,15 +19,15 @@ export SRC TGT OUT MERGES TEXT_LANGUAGE=en DRY_RUN BEAM LONGEST_SOURCE=${LONGEST
 #   settings_of_the_paper SUBWORDS BATCHES       SUBWORDS of the longest summary; BATCHES of 8,000
 #                                                subwords make an update
 settings_of_the_paper() {
-    local side update_freq
+    local side
     LONG=1 START=${START:-scratch}
     SEED=${SEED:-1} GPUS=${GPUS:-1} AT_UPDATES=${UPDATES:-100000} IB_UPDATES=${UPDATES:-100000} AVERAGE=5
     MERGES=${MERGES:-32000} BEAM=${BEAM:-4} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1}
-    case $GPUS in
-    1 | 2 | 4 | 8) update_freq=$(($2 / GPUS)) ;;
-    *) fail "GPUS=$GPUS: give 1, 2, 4 or 8" ;;
-    esac
-    SETTINGS=", $2 batches of 8000"
+    choose_update "$(($2 * 8000))" 8000
+    # Teachers translate in batches of another size.
+    export -n MAX_TOKENS
+    export IN_PRECISION
+    SETTINGS=", $2 batches of 8000$OTHER_PRECISION"
     SIZES=()
     for side in encoder decoder; do
         SIZES+=("--$side-layers" 6 "--$side-embed-dim" 512 "--$side-ffn-embed-dim" 2048 "--$side-attention-heads" 8)
@@ -35,7 +35,7 @@ settings_of_the_paper() {
     TRAINING=(
         --dropout 0.1 --attention-dropout 0.1 --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-8
         --lr 0.0007 --lr-scheduler inverse_sqrt --warmup-updates 4000 --warmup-init-lr 1e-07
-        --max-tokens 8000 --update-freq "$update_freq" --distributed-world-size "$GPUS" --fp16
+        "${ON_GPUS[@]}" --update-freq "$UPDATE_FREQ"
         --save-interval-updates 2000 --keep-interval-updates 5 --no-epoch-checkpoints
         --max-source-positions "$((LONGEST_SOURCE + 1))" --max-target-positions "$1"
         --skip-invalid-size-inputs-valid-test

@@ -15,20 +15,15 @@
 # shares the target embeddings, not the source's (--share-all-embeddings as a further option shares them). It also drops activations of the
 # feed-forward layers (0.1), which the paper does not name: --activation-dropout 0.1. Ours: the teacher's beam, 4 as in its tests,
 # and as many updates for every pair; the README gives them for English-German. The loss is a mean over subwords, theirs over sentences.
-# GPUS (1): MAX_TOKENS * UPDATE_FREQ * GPUS is kept at 25,000. UPDATES (300000), SEED (1). OUT (runs/wmt14_en_de/bidirectional_en_de): a folder for each
+# GPUS (1): 1, 2, 4 or 8; MAX_TOKENS of a GPU's batch (6250), the tokens of an update stay the same. PRECISION (float16), or bfloat16, float32.
+# UPDATES (300000), SEED (1). OUT (runs/wmt14_en_de/bidirectional_en_de): a folder for each
 # model, 2x1, 2x1_kd, 2x2_2layers, …, with averaged.pt; teacher/averaged.pt and distilled/data-bin. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"
 source examples/ibdecoder/pairs.sh
 source examples/ibdecoder/models.sh
 DATA=${DATA:-data-bin/$CORPUS} GPUS=${GPUS:-1} UPDATES=${UPDATES:-300000} SEED=${SEED:-1} KEEP=1
-case $GPUS in
-1) MAX_TOKENS=6250 UPDATE_FREQ=4 ;;
-2) MAX_TOKENS=6250 UPDATE_FREQ=2 ;;
-4) MAX_TOKENS=6250 UPDATE_FREQ=1 ;;
-8) MAX_TOKENS=3125 UPDATE_FREQ=1 ;;
-*) fail "GPUS=$GPUS: give 1, 2, 4 or 8" ;;
-esac
+choose_update 25000 6250
 if ! [[ $UPDATES =~ ^[0-9]+$ ]] || [ "$UPDATES" -lt 25000 ]; then
     fail "UPDATES=$UPDATES: give 25000 or more; five checkpoints are averaged, one of each 5,000 updates"
 fi
@@ -41,7 +36,7 @@ model() {
         --dropout 0.1 --attention-dropout 0.1 --criterion bidirectional_loss --label-smoothing 0.1 \
         --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-8 \
         --lr-scheduler inverse_sqrt --lr 0.0007 --warmup-updates 4000 --warmup-init-lr 1e-07 \
-        --max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16 \
+        "${ON_GPUS[@]}" --update-freq "$UPDATE_FREQ" \
         --max-update "$UPDATES" --save-interval-updates 5000 --keep-interval-updates 5 --no-epoch-checkpoints \
         --seed "$SEED" --save-dir "$1" --log-format simple --log-interval 100 "${@:5}"
     run fairseq-hrt average --folder "$1" --last 5 --output "$1/averaged.pt"
@@ -50,11 +45,11 @@ model() {
 # Started by torchrun or SLURM this command shares the work out to several GPUs.
 distil() {
     run fairseq-hrt distill "$DATA" --source-lang "$SRC" --target-lang "$TGT" --out "$OUT/distilled" \
-        --system "name=teacher,path=$OUT/teacher/averaged.pt,task=translation_bidirectional,beam=4"
+        --system "name=teacher,path=$OUT/teacher/averaged.pt,task=translation_bidirectional,beam=4$IN_PRECISION"
 }
 
 TEXT=$(contents_of_data "$DATA" train valid) TARGETS=()
-SETTINGS="$DATA $TEXT, $SRC-$TGT, $UPDATES updates, seed $SEED, embeddings as released"
+SETTINGS="$DATA $TEXT, $SRC-$TGT, $UPDATES updates, seed $SEED, embeddings as released$OTHER_PRECISION"
 if [ -n "$KD" ]; then
     stage teacher "$OUT/teacher" "$SETTINGS" model "$OUT/teacher" 1 1 6
     stage distil "$OUT/distilled" "beam 4" distil

@@ -5,6 +5,7 @@ import argparse
 import logging
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
 
@@ -219,23 +220,32 @@ def given_bundle(options: argparse.Namespace) -> Optional[Bundle]:
 
 def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
     """The systems that ``--system`` describes; without ``--system`` the bundle that is given in the
-    place of the data folder.
+    place of the data folder, with the options of ``--set``.
 
     Raises:
-        ValueError: neither a system nor a bundle is given, or two systems share a name.
+        ValueError: neither a system nor a bundle is given, two systems share a name, or ``--set``
+            is given beside systems.
     """
-    from ..evaluation.systems import SystemSpec, parse_system
+    from ..evaluation.systems import parse_system
+    from ..evaluation.systems.specification import system_from_mapping
+    from .settings import read_settings
 
     bundle, texts = given_bundle(options), options.system or []
     specs = [parse_system(text) for text in ([texts] if isinstance(texts, str) else texts)]
+    if options.set and (specs or bundle is None):
+        raise ValueError(
+            f"--set {options.set[0]} is for a bundle without --system: give"
+            f" --system name=...,path=...,{options.set[0]}"
+        )
     if not specs and bundle is not None:
-        paths = ":".join(map(str, bundle.paths))
-        name, own = bundle.folder.resolve().name, bundle.options
-        specs = [
-            SystemSpec(
-                name=name, path=paths, task=bundle.task, options=own, defaults=frozenset(own)
-            )
-        ]
+        own, chosen = bundle.options, read_settings(options.set)
+        named = {
+            "name": bundle.folder.resolve().name,
+            "path": ":".join(map(str, bundle.paths)),
+            "task": bundle.task,
+        }
+        spec = system_from_mapping({**named, **own, **chosen})
+        specs = [replace(spec, defaults=frozenset(own) - set(chosen))]
     if not specs:
         raise ValueError(
             "no system is given; add --system name=...,path=... (or give a bundle instead of the"

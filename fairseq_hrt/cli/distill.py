@@ -19,7 +19,7 @@ train.<src> and train.<tgt> in the order of the training set and statistics.json
 text with the same dictionaries into data-bin and copies the validation and test sets there.
 torchrun and SLURM set the shard by
 themselves (RANK and WORLD_SIZE, or SLURM_PROCID and SLURM_NTASKS), and the GPU (LOCAL_RANK,
-SLURM_LOCALID).
+SLURM_LOCALID); without them shards take the GPUs in turn.
 """
 
 import argparse
@@ -82,14 +82,15 @@ def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[
     return 1 if options.num_shards is None else options.num_shards, options.shard_id or 0
 
 
-def gpu_of(environment: Dict[str, str], count: int) -> Optional[int]:
+def gpu_of(environment: Dict[str, str], count: int, shard: Optional[int] = None) -> Optional[int]:
     """The number, from 0, of the GPU that this process should use on a machine with ``count`` GPUs:
-    the process's local rank in the variables of torchrun or SLURM, modulo ``count``. None without
-    such a variable or a GPU; the process then uses PyTorch's current device."""
-    for name in ("LOCAL_RANK", "SLURM_LOCALID"):
-        if name in environment and count:
-            return int(environment[name]) % count
-    return None
+    the process's local rank in the variables of torchrun or SLURM, else its ``shard``
+    (``--shard-id``), modulo ``count``. None without either or a GPU; the process then uses
+    PyTorch's current device."""
+    ranks = [environment[name] for name in ("LOCAL_RANK", "SLURM_LOCALID") if name in environment]
+    if shard is not None:
+        ranks.append(str(shard))
+    return int(ranks[0]) % count if ranks and count else None
 
 
 def run(options: argparse.Namespace) -> None:
@@ -113,7 +114,7 @@ def run(options: argparse.Namespace) -> None:
     from ..native.io.resuming import identified_options, model_files
 
     shards, shard = shard_of(options, dict(os.environ))
-    gpu = gpu_of(dict(os.environ), torch.cuda.device_count())
+    gpu = gpu_of(dict(os.environ), torch.cuda.device_count(), options.shard_id)
     if gpu is not None:
         torch.cuda.set_device(gpu)
     require_positive(options, "threads", "workers")

@@ -8,8 +8,8 @@ Example:
     fairseq-hrt graph bundle --text 'Ein Hund läuft.' --out graph
 
 A bundle in the place of the data is its own system unless --system names another, and takes raw
-text. Written into --out: graph.json (all vertices with their passing probabilities and best tokens,
-all links), graph.dot, graph.png and graph.svg.
+text; --set cpu=true keeps it off a GPU. Written into --out: graph.json (all vertices with their
+passing probabilities and best tokens, all links), graph.dot, graph.png and graph.svg.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from .command import (
     given_text,
 )
 from .parser import verb_parser
+from .settings import add_set_argument
 from .trace import sentence
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = verb_parser("graph", __doc__)
     add_data_arguments(parser, "test")
     add_system_argument(parser)
+    add_set_argument(parser, "decoding option of a bundle without --system; repeatable")
     add_sentence_arguments(parser)
     add_numbers(parser, ("--least", 0.05, "least probability shown in the pictures"))
     add_out_argument(parser, "the results", required=True)

@@ -13,7 +13,7 @@ The passes are shown in the terminal (in colour with FORCE_COLOR, never with NO_
 --out: trace.json, trace.html (one file without any network, with a slider through the passes) and a
 picture of passes × words with their probabilities and dependency arcs for each system (PNG and
 SVG). A bundle in the place of the data is its own system unless --system names others, and takes
-raw text.
+raw text; --set cpu=true keeps it off a GPU.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from .command import (
     given_text,
 )
 from .parser import verb_parser
+from .settings import add_set_argument
 
 if TYPE_CHECKING:
     from ..evaluation.sentence_trace import Trace
@@ -50,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_system_argument(
         parser, "a model and how it decodes; repeat for each system", action="append"
     )
+    add_set_argument(parser, "decoding option of a bundle without --system; repeatable")
     add_sentence_arguments(parser)
     add_out_argument(parser, "page, pictures and data")
     return parser

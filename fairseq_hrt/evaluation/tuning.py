@@ -14,6 +14,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence
 
+import torch
+
 from ..native import __version__
 from ..native.io.files import content_hash, write_text
 from ..native.io.resuming import identified_options, model_files
@@ -220,8 +222,8 @@ def _identity(
     detokenize: Detokenizer,
 ) -> Dict[str, object]:
     """What the scores depend on besides the decoding options, as plain data: models, sentences and
-    dictionaries (each as a hash of its files' contents), references, detokeniser, task, engine and
-    version."""
+    dictionaries (each as a hash of its files' contents), references, detokeniser, task, engine,
+    whether there is a GPU, and version."""
     folder, subset = Path(data[0].split(os.pathsep)[0]), data[list(data).index("--gen-subset") + 1]
     files = (
         sorted([*folder.glob(f"{subset}.*"), *folder.glob("dict.*.txt")]) if folder.is_dir() else []
@@ -235,6 +237,8 @@ def _identity(
         "detokenised": detokenize("It is n't &quot; ( a ) , b ' s ."),
         "task": spec.task,
         "engine": spec.engine,
+        # Close choices may fall otherwise on a GPU, which also takes another time.
+        "gpu": torch.cuda.is_available() and spec.options.get("cpu", "false") == "false",
         "version": __version__,
     }
 

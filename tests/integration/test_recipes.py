@@ -463,6 +463,64 @@ def test_an_update_has_as_many_tokens_whatever_the_number_of_gpus(recipe, monkey
     assert refused.returncode == 1 and "GPUS=3: give 1, " in refused.stderr
 
 
+PAPER_SIZE = [*FULL_SIZE, "cnn_dailymail/bidirectional/run.sh", "gigaword/bidirectional/run.sh"]
+
+
+def trainings_of(recipe, **settings):
+    return [command for command in commands(recipe, **settings) if command[0] == "fairseq-train"]
+
+
+@pytest.mark.parametrize("recipe", PAPER_SIZE)
+def test_a_card_decides_batches_and_precision_and_the_paper_the_update(recipe, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    gpus, flags = {"GPUS": "2"}, ("--max-tokens", "--update-freq")
+    whole = [[int(value_of(own, flag)) for flag in flags] for own in trainings_of(recipe, **gpus)]
+    most = str(whole[0][0])
+    half = trainings_of(recipe, **gpus, MAX_TOKENS=str(whole[0][0] // 2), PRECISION="bfloat16")
+    # A teacher translates in batches of another size.
+    for own in commands(recipe, **gpus, MAX_TOKENS=str(whole[0][0] // 2), PRECISION="bfloat16"):
+        assert "distill" not in own or value_of(own, "--max-tokens") in (None, "8000")
+    for own, (batch, often) in zip(half, whole, strict=True):
+        parse(own)
+        assert [int(value_of(own, flag)) for flag in flags] == [batch // 2, often * 2]
+        assert "--bf16" in own and "--fp16" not in own and "--grouped-shuffling" in own
+    # One GPU has none to wait for.
+    for own in trainings_of(recipe, PRECISION="float32"):
+        assert not {"--fp16", "--bf16", "--grouped-shuffling"} & set(own)
+    for wrong, told in (
+        ({"MAX_TOKENS": "4001"}, "MAX_TOKENS=4001 does not divide "),
+        ({"MAX_TOKENS": "08"}, f"(GPUS=2): give a divisor, such as {most}"),
+        ({"PRECISION": "int8"}, "PRECISION=int8: give float16, bfloat16 or float32"),
+    ):
+        refused = bash(EXAMPLES / recipe, DRY_RUN="1", check=False, **gpus, **wrong)
+        assert refused.returncode == 1 and told in refused.stderr
+        assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("precision, option", [
+    ("", "fp16=true"), ("bfloat16", "bf16=true"), ("float32", None),
+])  # fmt: skip
+@pytest.mark.parametrize("recipe, settings", [
+    ("wmt14_en_de/hrt/train.sh", {}), ("wmt22_en_de/hrt/train.sh", {"TEACHERS": "a.pt"}),
+    ("ibdecoder/train.sh", {"KD": "1"}), ("gigaword/bidirectional/run.sh", {}),
+])  # fmt: skip
+def test_a_teacher_translates_in_the_precision_of_the_training(
+    recipe, settings, precision, option, monkeypatch
+):
+    shown = accepted(recipe, monkeypatch, PRECISION=precision, MAX_TOKENS="", **settings)
+    (taught,) = [command for command in shown if command[:2] == ["fairseq-hrt", "distill"]]
+    words = value_of(taught, "--system").split(",")
+    assert [word for word in words if re.match("(fp|bf)16=", word)] == ([option] if option else [])
+
+
+def test_the_vertices_of_a_batch_follow_its_tokens():
+    for settings, most in (
+        ({}, 8 * 4096), ({"MAX_TOKENS": "8192"}, 8 * 8192), ({"SCALE": "2.5"}, 2.5 * 4096),
+    ):  # fmt: skip
+        for own in trainings_of("wmt14_en_de/dag/train.sh", **settings):
+            assert int(value_of(own, "--dag-batch-vertices")) == most * 5 / 4
+
+
 @pytest.mark.parametrize(
     "recipe", [recipe for recipe in FULL_SIZE if not re.match("wmt22|ibdecoder", recipe)]
 )

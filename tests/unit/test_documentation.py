@@ -83,9 +83,9 @@ def test_settings_at_the_papers_size_are_those_of_the_recipes(command):
             # The second stage of dag and ctc has four times the tokens of their first, as a product
             # there.
             often //= 4 if tokens == "262,144" else 1
-            own = re.search(rf"^{gpus}\) (MAX_TOKENS=(\d+) )?UPDATE_FREQ=(\d+) ;;", recipe, re.M)
-            assert int(own[3]) == often
-            assert int(own[2] or re.search(r"--max-tokens (\d+)", recipe)[1]) == batch
+            own = re.search(r"^choose_update (\d+) (\d+)$|UPDATE=\((\d+) (\d+)\)", recipe, re.M)
+            update, most = (int(value) for value in own.groups() if value)
+            assert batch == min(most, update // gpus) and often == update // gpus // batch
     shown = set(re.findall(r"`(--[a-z0-9-]+)", page)) - {"--batch-split-by-src"}
     chosen = ["--user-dir", ROOT / "fairseq_hrt", "--task", "translation_dag"]
     found = command("fairseq-train", "--help", *chosen).stdout

@@ -21,8 +21,9 @@
 # are about 24,000 of summaries, an estimate.
 # Reported (Table 6, ROUGE-L, with distillation): IBDecoder 36.46 (beam 4) and 37.03 (greedy), with
 # SA 36.27 and 36.39, Transformer 36.88 and 34.51.
-# One GPU with 24 GiB; GPUS (1) more divide the update. OUT (runs/cnn_dailymail), UPDATES (100000),
-# THREADS, REPEATS, SEED.
+# One GPU with 24 GiB; GPUS (1) more divide the update, into batches of MAX_TOKENS (8000).
+# PRECISION (float16), or bfloat16, float32. OUT (runs/cnn_dailymail), UPDATES (100000), THREADS,
+# REPEATS, SEED.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 source "$COMMON/systems.sh"

@@ -20,8 +20,9 @@
 # are about 20,000 of headlines, an estimate.
 # Reported (Table 6, ROUGE-L, with distillation): IBDecoder 35.12 (beam 4) and 35.18 (greedy), with
 # SA 34.74 and 34.63, Transformer 35.03 and 34.88.
-# One GPU with 24 GiB; GPUS (1) more divide the update. OUT (runs/gigaword), UPDATES (100000),
-# THREADS, REPEATS, SEED.
+# One GPU with 24 GiB; GPUS (1) more divide the update, into batches of MAX_TOKENS (8000).
+# PRECISION (float16), or bfloat16, float32. OUT (runs/gigaword), UPDATES (100000), THREADS,
+# REPEATS, SEED.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 source "$COMMON/systems.sh"

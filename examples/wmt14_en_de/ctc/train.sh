@@ -10,19 +10,15 @@
 # then 6,000 updates of about 256,000 tokens, learning rate 3e-4, 500 warm-up updates, dropout 0.1, bigrams. Adam (0.9, 0.98), weight decay
 # 0.01, learned positions; no glancing (GLANCE=0.5:0.3@100k: with it). Ours: SCALE (3), the positions for each source token; INPUTS (copy);
 # the last five checkpoints are averaged. NGRAM (2): 1 to 3.
-# GPUS (1): 1, 4 or 8; the tokens of an update stay the same. SEED (1).
+# GPUS (1): 1, 2, 4 or 8; MAX_TOKENS of a GPU's batch (4096); the tokens of an update stay the same. PRECISION (float16), or bfloat16, float32.
+# SEED (1).
 # OUT (runs/wmt14_en_de/ctc): nll/averaged.pt and ngram/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} GPUS=${GPUS:-1} SEED=${SEED:-1} KEEP=1
 SCALE=${SCALE:-3} INPUTS=${INPUTS:-copy} GLANCE=${GLANCE:-0} NGRAM=${NGRAM:-2}
 OUT=${OUT:-runs/wmt14_${SRC}_${TGT}/ctc} DISTILLED=${DISTILLED:-runs/wmt14_${SRC}_${TGT}/hrt/distilled/data-bin}
-case $GPUS in
-1) UPDATE_FREQ=16 ;;
-4) UPDATE_FREQ=4 ;;
-8) UPDATE_FREQ=2 ;;
-*) fail "GPUS=$GPUS: give 1, 4 or 8" ;;
-esac
+choose_update 65536 4096
 if [ -z "$DRY_RUN" ] && [ ! -d "$DISTILLED" ]; then
     fail "DISTILLED=$DISTILLED is not there: run ../hrt/train.sh first, or name the translations of another teacher"
 fi
@@ -30,9 +26,9 @@ SHARED=(
     "$DATA" --user-dir fairseq_hrt --task translation_ctc --source-lang "$SRC" --target-lang "$TGT" --distilled-data "$DISTILLED"
     --arch ctc_transformer_wmt_en_de --share-all-embeddings --encoder-learned-pos --decoder-learned-pos
     --ctc-upsample-scale "$SCALE" --ctc-inputs "$INPUTS" --weight-decay 0.01 --optimizer adam --adam-betas '(0.9, 0.98)'
-    --lr-scheduler inverse_sqrt --warmup-init-lr 1e-07 --fp16 --distributed-world-size "$GPUS" --seed "$SEED"
+    --lr-scheduler inverse_sqrt --warmup-init-lr 1e-07 "${ON_GPUS[@]}" --seed "$SEED"
     --keep-interval-updates 5 --no-epoch-checkpoints --skip-invalid-size-inputs-valid-test
-    --max-tokens 4096 --max-tokens-valid 4096 --log-format simple --log-interval 100
+    --max-tokens-valid 4096 --log-format simple --log-interval 100
 )
 
 nll() {
@@ -50,5 +46,5 @@ ngram() {
 }
 
 TEXT=$(contents_of_data "$DATA" train valid)
-stage nll "$OUT/nll" "$DATA $TEXT, $DISTILLED, $SRC-$TGT, scale $SCALE, $INPUTS, glancing $GLANCE, seed $SEED" nll
+stage nll "$OUT/nll" "$DATA $TEXT, $DISTILLED, $SRC-$TGT, scale $SCALE, $INPUTS, glancing $GLANCE, seed $SEED$OTHER_PRECISION" nll
 stage ngram "$OUT/ngram" "$([ "$NGRAM" = 2 ] && echo bigrams || echo "$NGRAM-grams")" ngram

@@ -10,7 +10,8 @@
 # curriculum over the whole training; everything else as Vaswani et al. (2017): label smoothing 0.1, Adam (0.9, 0.98), 4,000 warm-up
 # updates, about 25,000 target tokens an update. RoyalFlush: 300,000 updates for each. No code was released.
 # Ours: RAW (0.5), the probability of a raw target, which the paper chose on the validation set and does not state for this pair.
-# GPUS (1): 1, 4 or 8; the tokens of an update stay the same. UPDATES (300000), CHUNK_SIZES (2), ENCODER_LAYERS (6, or 20), SEED (1). OUT (runs/wmt14_en_de/hrt):
+# GPUS (1): 1, 2, 4 or 8; MAX_TOKENS of a GPU's batch (6250); the tokens of an update stay the same. PRECISION (float16), or bfloat16, float32.
+# UPDATES (300000), CHUNK_SIZES (2), ENCODER_LAYERS (6, or 20), SEED (1). OUT (runs/wmt14_en_de/hrt):
 # at/averaged.pt, distilled/data-bin, hrt/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"

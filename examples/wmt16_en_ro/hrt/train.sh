@@ -10,7 +10,8 @@
 # tokens an update. No code was released.
 # Ours, because the paper does not say: dropout 0.3, as others have for this corpus (Ghazvininejad et al., 2019), UPDATES (100000), RAW
 # (0.5), the probability of a raw target, chosen there on the validation set.
-# GPUS (1): 1, 4 or 8; the tokens of an update stay the same. CHUNK_SIZES (2), ENCODER_LAYERS (6, or 20), SEED (1). OUT (runs/wmt16_en_ro/hrt): at/averaged.pt,
+# GPUS (1): 1, 2, 4 or 8; MAX_TOKENS of a GPU's batch (6250); the tokens of an update stay the same. PRECISION (float16), or bfloat16, float32.
+# CHUNK_SIZES (2), ENCODER_LAYERS (6, or 20), SEED (1). OUT (runs/wmt16_en_ro/hrt): at/averaged.pt,
 # distilled/data-bin, hrt/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"

@@ -19,20 +19,16 @@
 # rate 0.002, 16,000 warm-up updates, label smoothing 0.1, no clipping, 65,536 tokens an update.
 # Ours: relative positions (window 16, HRT, section 5), dropout 0.1; the autoregressive model leaves
 # pairs with longer targets out; the last five checkpoints are averaged.
-# ENCODER_LAYERS (12): 6, 12 or 20; CHUNK_SIZES (2): 2, 3 or 4. GPUS (1): 1, 4 or 8; the tokens of
-# an update stay the same. UPDATES (300000), SEED (1).
+# ENCODER_LAYERS (12): 6, 12 or 20; CHUNK_SIZES (2): 2, 3 or 4. GPUS (1): 1, 2, 4 or 8;
+# MAX_TOKENS of a GPU's batch (4096); the tokens of an update stay the same. PRECISION (float16),
+# or bfloat16, float32. UPDATES (300000), SEED (1).
 # OUT (runs/wmt22_en_de/hrt): at/averaged.pt and hrt/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt22_en_de} SRC=en TGT=de GPUS=${GPUS:-1} SEED=${SEED:-1} UPDATES=${UPDATES:-300000} KEEP=1
 ENCODER_LAYERS=${ENCODER_LAYERS:-12} CHUNK_SIZES=${CHUNK_SIZES:-2} TEACHERS=${TEACHERS:-} BEAM=${BEAM:-5}
 OUT=${OUT:-runs/wmt22_en_de/hrt}
-case $GPUS in
-1) UPDATE_FREQ=16 ;;
-4) UPDATE_FREQ=4 ;;
-8) UPDATE_FREQ=2 ;;
-*) fail "GPUS=$GPUS: give 1, 4 or 8" ;;
-esac
+choose_update 65536 4096
 case $ENCODER_LAYERS in
 6 | 12 | 20) ;;
 *) fail "ENCODER_LAYERS=$ENCODER_LAYERS: give 6, 12 or 20" ;;
@@ -49,7 +45,7 @@ SHARED=(
     "$TRAINED" --user-dir fairseq_hrt --source-lang "$SRC" --target-lang "$TGT" --share-all-embeddings --dropout 0.1 --label-smoothing 0.1
     --optimizer adam --adam-betas '(0.9, 0.997)' --clip-norm 0.0
     --lr-scheduler inverse_sqrt --lr 0.002 --warmup-updates 16000 --warmup-init-lr 1e-07 --max-update "$UPDATES"
-    --max-tokens 4096 --update-freq "$UPDATE_FREQ" --distributed-world-size "$GPUS" --fp16 --truncate-source
+    "${ON_GPUS[@]}" --update-freq "$UPDATE_FREQ" --truncate-source
     --max-source-positions 200 --max-target-positions 200
     --save-interval-updates 5000 --keep-interval-updates 5 --no-epoch-checkpoints --seed "$SEED" --log-format simple --log-interval 100
 )
@@ -57,7 +53,7 @@ SHARED=(
 # Started by torchrun or SLURM this command shares the work out to several GPUs.
 distil() {
     run fairseq-hrt distill "$DATA" --source-lang "$SRC" --target-lang "$TGT" --out "$OUT/distilled" \
-        --system "name=ensemble,path=$TEACHERS,task=translation_autoregressive,beam=$BEAM"
+        --system "name=ensemble,path=$TEACHERS,task=translation_autoregressive,beam=$BEAM$IN_PRECISION"
 }
 
 # Fairseq's Transformer in the shape of the student.
@@ -75,6 +71,6 @@ student() {
     run fairseq-hrt average --folder "$OUT/hrt" --last 5 --output "$OUT/hrt/averaged.pt"
 }
 
-if [ -n "$TEACHERS" ]; then stage distil "$OUT/distilled" "$DATA $TEXT, beam $BEAM" distil; fi
-stage teacher "$OUT/at" "$DATA $TEXT, $ENCODER_LAYERS encoder layers, $UPDATES updates, seed $SEED" teacher
+if [ -n "$TEACHERS" ]; then stage distil "$OUT/distilled" "$DATA $TEXT, beam $BEAM$OTHER_PRECISION" distil; fi
+stage teacher "$OUT/at" "$DATA $TEXT, $ENCODER_LAYERS encoder layers, $UPDATES updates, seed $SEED$OTHER_PRECISION" teacher
 stage student "$OUT/hrt" "chunks $CHUNK_SIZES" student

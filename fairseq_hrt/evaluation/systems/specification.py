@@ -111,7 +111,8 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
 
     Raises:
         ValueError: name or path is missing, the engine is unknown, or an option belongs to the
-            data, which all systems share, or would give the system words of the references.
+            data, which all systems share, names a device, or would give the system words of the
+            references.
     """
     values = {
         key.lstrip("-").replace("-", "_"): option_text(value) for key, value in entries.items()
@@ -125,6 +126,11 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
             raise ValueError(
                 f"{subject}: {key} is the same for all systems; give it once, outside of --system"
             )
+    if "device" in values:
+        raise ValueError(
+            f"{subject}: device={values['device']} is not an option of a system: it computes on a"
+            " GPU if there is one; give cpu=true, or choose a GPU by CUDA_VISIBLE_DEVICES"
+        )
     for key, harmless in _GIVEN_WORDS.items():
         if values.get(key, harmless) != harmless:
             raise ValueError(

@@ -17,6 +17,7 @@ from fairseq_hrt.cli.command import (
     language_arguments,
 )
 from fairseq_hrt.cli.parser import verb_parser
+from fairseq_hrt.cli.settings import add_set_argument
 from fairseq_hrt.evaluation.systems import SystemSpec
 from fairseq_hrt.native.bundles.bundle import Bundle
 
@@ -28,6 +29,7 @@ def options():
     command.add_data_arguments(parser, "valid")
     command.add_sentence_arguments(parser)
     parser.add_argument("--system", action="append")
+    add_set_argument(parser)
     return lambda *arguments: parser.parse_args(list(map(str, arguments)))
 
 
@@ -101,8 +103,15 @@ def test_systems_are_those_named_or_the_bundle(options, bundle):
     ]
     named = options(bundle, "--system", "name=a,path=x.pt", "--system", "name=b,path=x.pt")
     assert [spec.name for spec in given_systems(named)] == ["a", "b"]
-    single = argparse.Namespace(data="data", system="name=a,path=x.pt")
+    single = argparse.Namespace(data="data", system="name=a,path=x.pt", set=[])
     assert given_systems(single) == [SystemSpec("a", "x.pt", None, {})]
+    chosen = given_systems(options(bundle, "--set", "cpu=true", "--set", "beam=2"))
+    assert chosen == [SystemSpec("packed", paths, "translation_hrt", {"beam": "2", "cpu": "true"})]
+    for where in ((bundle, "--system", "name=a,path=x.pt"), ("data",)):
+        with pytest.raises(ValueError, match=r"^--set cpu=true is for a bundle .*\.,cpu=true$"):
+            given_systems(options(*where, "--set", "cpu=true"))
+    with pytest.raises(ValueError, match="device=cuda:1 is not .* give cpu=true, or choose a GPU"):
+        given_systems(options(bundle, "--set", "device=cuda:1"))
     with pytest.raises(ValueError, match="no system is given; add --system"):
         given_systems(options("data"))
     with pytest.raises(ValueError, match=r"two systems share a name: \['a', 'a'\]"):

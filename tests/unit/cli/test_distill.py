@@ -32,6 +32,9 @@ def test_launchers_choose_shard_and_gpu():
     assert shard_of(given, torchrun) == (4, 3) and shard_of(silent, {}) == (1, 0)
     assert gpu_of(torchrun, 2) == 1 and gpu_of(slurm, 2) == 1 and gpu_of(slurm, 8) == 3
     assert gpu_of(torchrun, 0) is None and gpu_of({}, 8) is None
+    # Shards that a loop starts take the GPUs in turn; a launcher's choice comes first.
+    assert [gpu_of({}, 2, shard) for shard in (0, 1, 2, 5)] == [0, 1, 0, 1]
+    assert gpu_of(torchrun, 8, 3) == 1 and gpu_of({}, 0, 3) is None
     assert shard_of(Namespace(num_shards=0, shard_id=None), torchrun) == (
         0,
         0,

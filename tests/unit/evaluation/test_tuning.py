@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+import torch
 from tuned_systems import REFERENCES, StubSystem, prepare
 
 from fairseq_hrt.evaluation import tuning
@@ -116,9 +117,11 @@ def test_what_was_measured_is_not_measured_again(files):
     assert not list((files / "cache").glob("*.partial"))
 
 
-@pytest.mark.parametrize("change", ["model", "data", "references", "options"])
-def test_other_models_and_data_are_measured_anew(files, change):
+@pytest.mark.parametrize("change", ["model", "data", "references", "options", "device"])
+def test_other_models_and_data_are_measured_anew(files, change, monkeypatch):
     run(files, grid=["words=3"])
+    if change == "device":
+        monkeypatch.setattr("torch.cuda.is_available", lambda: not torch.cuda.device_count())
     if change == "model":
         (files / "model.pt").write_bytes(b"retrained")
     if change == "data":
