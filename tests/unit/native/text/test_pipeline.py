@@ -205,7 +205,7 @@ def test_language_tokens_lead_sources_and_are_not_written():
         "\ufeff>>fra<<a b",
     ):
         assert pipeline.words(line) == [">>fra<<", "a", "b"]
-    # What the model does not have is text, as are all of them where no words are given.
+    # Tokens that the model lacks are text, as all are where no words are given.
     assert pipeline.words(">>spa<< a") == [">>deu<<", ">>spa<<", "a"]
     assert TextPipeline(recipe).words(">>fra<< a") == [">>deu<<", ">>fra<<", "a"]
     assert TextPipeline(recipe.reversed()).words(">>fra<< a") == ["de_DE", ">>fra<<", "a"]
