@@ -4,7 +4,7 @@ import logging
 import math
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -121,7 +121,6 @@ class DagGenerator(EngineGenerator):
         self._builder: Optional[GraphBuilder] = None
         self._graphs: Optional[Graphs] = None
         self._static: Optional[StaticPaths] = None
-        self._obstacles: Set[str] = set()
         self._warned_of_clamping = False
 
     def decode(
@@ -305,7 +304,7 @@ class DagGenerator(EngineGenerator):
     def by_recording(self, tokens: Tensor) -> Optional[List[List[Hypothesis]]]:
         """The hypotheses of each sentence, as :meth:`by_path` finds them, computed on a GPU by the
         replay of a CUDA graph (:class:`.static.StaticPaths`). None if this batch cannot be decoded
-        so: each reason is logged once per generator.
+        so; :attr:`ways` then has the reason.
 
         Args:
             tokens: the sources, LongTensor ``[B, S]``.
@@ -317,6 +316,7 @@ class DagGenerator(EngineGenerator):
             assert self._static is not None
             found = self._static.find(tokens)
             if found is not None:
+                self.tell_way(None)
                 paths, clamped = found
                 if clamped:
                     self._warn_of_clamping()
@@ -325,9 +325,7 @@ class DagGenerator(EngineGenerator):
                     check_number(best[0].score or 0.0)
                 return hypotheses
             obstacle = "a batch whose paths need wider arithmetic, or exceed the length limit"
-        if obstacle not in self._obstacles:
-            self._obstacles.add(obstacle)
-            logger.info("decoded without a recorded graph: %s", obstacle)
+        self.tell_way(obstacle)
         return None
 
     def _obstacle(self, tokens: Tensor) -> Optional[str]:

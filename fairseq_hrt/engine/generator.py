@@ -45,6 +45,8 @@ class EngineGenerator:
         captured: whether batches are decoded by computations of fixed shapes, which a GPU replays
             as CUDA graphs; None: only on GPUs. Batches that these do not support are decoded step
             by step all the same, see :meth:`step_by_step`.
+        ways: with and without CUDA graphs, and why: how batches were decoded on a GPU, each way
+            once, in words for the user.
         eos: id of ``</s>``, which fairseq's command line strips from its output.
     """
 
@@ -70,7 +72,7 @@ class EngineGenerator:
         self.aligned = False
         self.rescorer: Optional[Rescorer] = None
         self.captured: Optional[bool] = None
-        self._told = False
+        self.ways: List[str] = []
         longest = self.decoder_positions - 1
         if options.min_len > longest:
             raise ValueError(
@@ -322,9 +324,8 @@ class EngineGenerator:
         Args:
             prefix: LongTensor ``[B, P]``, given first words of the translations, or None.
         """
-        on_gpu = self.ensemble.graphs.enabled
         reason = None
-        if not (on_gpu if self.captured is None else self.captured):
+        if not (self.ensemble.graphs.enabled if self.captured is None else self.captured):
             return "it was not asked for"
         if prefix is not None:
             reason = "a given beginning"
@@ -336,14 +337,16 @@ class EngineGenerator:
             reason = "a trace of the steps"
         else:
             reason = self.not_static()
-        if on_gpu and not self._told:
-            self._told = True
-            logger.info(
-                "decoding with recorded CUDA graphs"
-                if reason is None
-                else f"decoding step by step, not with CUDA graphs, because of {reason}"
-            )
+        self.tell_way(reason)
         return reason
+
+    def tell_way(self, reason: Optional[str]) -> None:
+        """Adds to :attr:`ways`, and logs at its first time, that a batch is decoded by CUDA graphs
+        or, because of ``reason``, without."""
+        way = "with CUDA graphs" if reason is None else f"without CUDA graphs because of {reason}"
+        if way not in self.ways:
+            self.ways.append(way)
+            logger.info("decoding %s", way)
 
     def host_lengths(self, tokens: Tensor) -> Tensor:
         """The number of tokens of each source in ``tokens`` ``[B, S]``, padding not counted:

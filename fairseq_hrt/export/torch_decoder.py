@@ -80,8 +80,14 @@ class TorchDecoder:
         return {"engine": "torch", "device": self.device.type}
 
     def describe(self) -> str:
-        """The engine and, once models are loaded, the type and device of their weights."""
-        return f"PyTorch: {numbers(self.models)}" if self.models else "PyTorch"
+        """The engine and, once models are loaded, the type and device of their weights; then
+        whether batches were decoded with CUDA graphs (:attr:`EngineGenerator.ways`)."""
+        if not self.models:
+            return "PyTorch"
+        ways = [
+            way for one in list(self._kept.values()) for way in getattr(one.generator, "ways", ())
+        ]
+        return ", ".join([f"PyTorch: {numbers(self.models)}", *dict.fromkeys(ways)])
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]

@@ -99,6 +99,7 @@ def test_what_is_decoded_step_by_step(tiny, options, reason):
     assert generator.step_by_step(None) == reason
     # All the same it is decoded.
     assert generator.find(tiny.sample([4, 2]))
+    assert generator.ways == [f"without CUDA graphs because of {reason}"]
 
 
 def test_prefixes_traces_ensembles_and_training_go_step_by_step(tiny):
