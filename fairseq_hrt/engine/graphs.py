@@ -34,6 +34,14 @@ WARM_UPS = 2
 Kept = TypeVar("Kept")
 
 
+def free_dropped() -> None:
+    """Frees the memory of recordings of dropped generators. Recordings and their functions refer to
+    each other: only the garbage collector finds them, and it does not know that the device is full.
+    Does nothing if this process has not used CUDA."""
+    if torch.cuda.is_initialized():
+        gc.collect()
+
+
 class GraphStore:
     """Recorded functions and the buffers they work on. When these are too many or too large, the
     least recently used ones are dropped.
@@ -165,10 +173,8 @@ class GraphStore:
         self._free()
 
     def _free(self) -> None:
-        """Frees what was dropped. Recordings and their functions refer to each other: only the
-        garbage collector finds them, and it does not know that the device is full."""
         if self.enabled:
-            gc.collect()
+            free_dropped()
 
     def _allocated(self) -> int:
         return torch.cuda.memory_allocated(self.device) if self.enabled else 0

@@ -26,6 +26,7 @@ from fairseq.data import LanguagePairDataset
 
 from ..decoding_task import numbers
 from ..engine import EngineGenerator
+from ..engine.graphs import free_dropped
 from ..engine.models import (
     build_generator,
     find,
@@ -114,8 +115,9 @@ class TorchDecoder:
             if key not in self._kept:
                 with splittable(self.bundle.folder) as folder:
                     self._kept[key] = self._build(chosen, folder, wanted, given)
-                while len(self._kept) > DECODERS:
+                if len(self._kept) > DECODERS:
                     self._kept.popitem(last=False)
+                    free_dropped()
             self._kept.move_to_end(key)
             return self._kept[key]
 

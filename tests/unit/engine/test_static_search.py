@@ -202,6 +202,7 @@ def test_what_is_dropped_is_freed_at_once(monkeypatch):
     monkeypatch.setattr("fairseq_hrt.engine.graphs.MOST", 1)
     store, alive = GraphStore(torch.device("cpu")), []
     store.enabled = True
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
 
     class Recording:
         def __init__(self):

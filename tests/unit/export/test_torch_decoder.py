@@ -41,6 +41,10 @@ def test_names_with_colons(folder, model, tmp_path, monkeypatch):
 
 def test_decoders_of_many_options_are_not_all_kept(model, monkeypatch):
     monkeypatch.setattr(torch_decoder, "DECODERS", 2)
+    freed = []
+    monkeypatch.setattr(
+        torch_decoder, "free_dropped", lambda: freed.append(len(model.decoder._kept))
+    )
     built, original = [], torch_decoder.build_generator
     monkeypatch.setattr(
         torch_decoder, "build_generator", lambda *given: built.append(1) or original(*given)
@@ -50,6 +54,7 @@ def test_decoders_of_many_options_are_not_all_kept(model, monkeypatch):
         model.translate("a b", max_len_b=length)
         assert model.translate("a b", max_len_b=5) == first
     assert len(model.decoder._kept) == 2 and len(built) == 4, "what is used again and again stays"
+    assert set(freed) == {2}
 
 
 def test_the_description_tells_how_batches_were_decoded(folder):
