@@ -332,6 +332,8 @@ class DagGenerator(EngineGenerator):
         """The reason, for the log, why the replay of a CUDA graph (:meth:`by_recording`) cannot
         decode this batch of sources ``[B, S]``; None: it can."""
         options = self.options
+        if self.paused:
+            return "too little memory"
         if self.strategy in ("beam", "sample"):
             return f"--dag-decode-strategy {self.strategy}"
         if self.suppresses_repeats:

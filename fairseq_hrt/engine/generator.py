@@ -2,6 +2,7 @@
 and the autoregressive generator."""
 
 import logging
+import time
 from typing import Any, ContextManager, Dict, List, Optional, Sequence
 
 import torch
@@ -24,6 +25,9 @@ from .static_search import StaticSearch
 from .steps import StepHook, attached
 
 logger = logging.getLogger(__name__)
+
+# Seconds without CUDA graphs after memory was short for the first time; twice as many each time.
+PAUSE = 60.0
 
 
 class EngineGenerator:
@@ -73,6 +77,7 @@ class EngineGenerator:
         self.rescorer: Optional[Rescorer] = None
         self.captured: Optional[bool] = None
         self.ways: List[str] = []
+        self._resume, self._pause = 0.0, PAUSE
         longest = self.decoder_positions - 1
         if options.min_len > longest:
             raise ValueError(
@@ -168,20 +173,27 @@ class EngineGenerator:
         self, net_input: Dict[str, Tensor], prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
         """Calls :meth:`decode`. If the buffers of fixed shapes do not fit on the device, calls it
-        again, and decodes step by step from then on."""
+        again, and decodes step by step for a while."""
         try:
             return self.decode(net_input, prefix=prefix, start=start)
         except RuntimeError as error:
             # The allocator raises OutOfMemoryError; to make a graph of what was recorded, and to
             # load a kernel, needs memory besides, with errors of other types.
             short = isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in str(error)
-            if not short or not self.ensemble.graphs.enabled or self.captured is False:
+            captured = self.ensemble.graphs.enabled and self.captured is not False
+            if not short or not captured or self.paused:
                 raise
-        logger.warning("too little memory for CUDA graphs: decoding step by step from here on")
-        self.captured = False
-        self.ensemble.graphs.clear()
-        torch.cuda.empty_cache()
+        logger.warning(
+            "too little memory for CUDA graphs: decoding without them for %d s", self._pause
+        )
+        self._resume, self._pause = time.monotonic() + self._pause, 2 * self._pause
+        self.ensemble.graphs.make_room()
         return self.decode(net_input, prefix=prefix, start=start)
+
+    @property
+    def paused(self) -> bool:
+        """Whether batches are decoded step by step for a while, since memory was short."""
+        return time.monotonic() < self._resume
 
     @property
     def candidates(self) -> int:
@@ -327,7 +339,9 @@ class EngineGenerator:
         reason = None
         if not (self.ensemble.graphs.enabled if self.captured is None else self.captured):
             return "it was not asked for"
-        if prefix is not None:
+        if self.paused:
+            reason = "too little memory"
+        elif prefix is not None:
             reason = "a given beginning"
         elif self.options.no_repeat_ngram_size:
             reason = "--no-repeat-ngram-size"

@@ -221,6 +221,56 @@ def test_what_is_dropped_is_freed_at_once(monkeypatch):
         gc.enable()
 
 
+def test_stores_share_the_memory_of_their_device(monkeypatch):
+    """What was used longest ago goes, in whichever store; but nothing of one that decodes."""
+    held = []
+    monkeypatch.setattr(GraphStore, "_allocated", lambda store: sum(held))
+    first, second, third = (GraphStore(torch.device("cpu")) for _ in range(3))
+    elsewhere = GraphStore(torch.device("meta"))
+    for store in (first, second, third, elsewhere):
+        store.enabled, store._limit = True, 35
+
+    def keep(store, key, size=10):
+        with store.lock:
+            store.keep(key, lambda: held.append(size) or key)
+
+    def kept():
+        return [list(store._kept) for store in (first, second, third)]
+
+    keep(elsewhere, "other", 30)
+    for store, key in ((first, "a"), (second, "b"), (first, "c"), (first, "a")):
+        keep(store, key)
+    assert kept() == [["c", "a"], ["b"], []]
+    first._pool = second._pool = object()
+    keep(third, "d")
+    assert kept() == [["c", "a"], [], ["d"]] and second._pool is None and first._pool
+    keep(first, "e")
+    assert kept() == [["a", "e"], [], ["d"]]
+    busy, done = threading.Event(), threading.Event()
+
+    def decode():
+        with first.lock:
+            busy.set()
+            done.wait()
+
+    thread = threading.Thread(target=decode)
+    thread.start()
+    busy.wait()
+    keep(third, "f")
+    assert kept() == [["a", "e"], [], ["f"]]
+    keep(third, "g", 90)
+    assert kept() == [["a", "e"], [], ["g"]]
+    done.set()
+    thread.join()
+    keep(second, "h")
+    assert kept() == [[], ["h"], []]
+    keep(first, "i")
+    keep(second, "j")
+    second.make_room()
+    assert kept() == [[], [], []] and list(elsewhere._kept) == ["other"]
+    assert not any(store._bytes for store in (first, second, third)) and elsewhere._bytes == 30
+
+
 def test_a_batch_of_another_thread_keeps_its_recordings():
     store = GraphStore(torch.device("cpu"))
     store.keep("a", list)
@@ -253,7 +303,7 @@ def test_recording_the_same_in_every_batch_is_given_up(tiny, monkeypatch, caplog
     with caplog.at_level("WARNING"):
         found = generator.find(sample)
     assert [[one.tokens for one in best] for best in found] == expected
-    assert "too little memory for CUDA graphs" in caplog.text and generator.captured is False
+    assert "too little memory for CUDA graphs" in caplog.text and generator.paused
 
 
 def _flags_of_the_host(self, store, count):
@@ -284,4 +334,13 @@ def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, 
     with caplog.at_level("WARNING"):
         found = generator.find(sample)
     assert [[one.tokens for one in best] for best in found] == expected
-    assert "too little memory for CUDA graphs" in caplog.text and generator.captured is False
+    assert "decoding without them for 60 s" in caplog.text and generator.paused
+    # After that it tries again; the next pause is longer.
+    monkeypatch.undo()
+    monkeypatch.setattr(generator.ensemble.graphs, "on_device", nullcontext)
+    monkeypatch.setattr(static_search.StaticSearch, "encode", full)
+    generator._resume = 0.0
+    with caplog.at_level("WARNING"):
+        generator.find(sample)
+    assert "decoding without them for 120 s" in caplog.text
+    assert generator.step_by_step(None) == "too little memory"
