@@ -121,6 +121,7 @@ OF_STRATEGIES = {
         dict(dag_decode_upsample_scale=0.4),
         dict(dag_decode_upsample_scale=3.3),
         dict(dag_decode_upsample_scale=40.0),
+        dict(dag_decode_upsample_scale=40.0, dag_max_graph=21),
         dict(retain_iter_history=True),
     ],
     ids=str,
@@ -365,6 +366,25 @@ def test_graphs_that_are_cut_are_named(family, caplog):
             "graphs of long sentences are cut to the decoder's 16 positions"
         ]
     compare(family, model, sample, "joint-viterbi")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_capped_graphs_are_those_of_a_model_with_fewer_positions(family, strategy, caplog):
+    sample = family.sample([14, 3, 8])
+    few, many = (
+        lively(family, max_target_positions=most, link_features="feature") for most in (16, 64)
+    )
+    many.load_state_dict(few.state_dict(), strict=False)
+    expected, scores = found(both(family, few, strategy)[0], few, sample)
+    free, _ = found(both(family, many, strategy)[0], many, sample)
+    assert free != expected
+    caplog.clear()
+    for generator in both(family, many, strategy, dag_max_graph=16):
+        same, numbers = found(generator, many, sample)
+        assert same == expected and numbers == pytest.approx(scores, abs=1e-9)
+    assert "cut" not in caplog.text
+    with pytest.raises(ValueError, match="--dag-max-graph 64 has no effect: .* 64 positions"):
+        both(family, many, strategy, dag_max_graph=64)
 
 
 def test_hooks_and_counters(family):
