@@ -337,7 +337,12 @@ class DagGenerator(EngineGenerator):
         if self.paused:
             return "too little memory"
         if self.strategy in ("beam", "sample"):
-            return f"--dag-decode-strategy {self.strategy}"
+            # Each step asks on the host whether all texts are complete, and language models run
+            # there; a beam's shapes grow with its texts.
+            return (
+                f"--dag-decode-strategy {self.strategy}, whose number of steps depends on the words"
+                " that it finds"
+            )
         if self.suppresses_repeats:
             return "--dag-no-repeat-consecutive or --no-repeat-ngram-size"
         if self.graph_hooks:
