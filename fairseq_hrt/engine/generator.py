@@ -399,7 +399,8 @@ class AutoregressiveGenerator(EngineGenerator):
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        if self.step_by_step(prefix) is None:
+        # The words of --forced-start, which begin all translations, need no table per sentence.
+        if self.step_by_step(None if self.forced else prefix) is None:
             return self.decode_static(net_input["src_tokens"], start=start)
         return self.decode_memories(self.ensemble.encode(net_input), prefix=prefix, start=start)
 
@@ -412,7 +413,7 @@ class AutoregressiveGenerator(EngineGenerator):
         plan = self.search_plan(start, self.rules(self.length_limits(lengths)))
         with self.ensemble.graphs.lock:
             source = self.static_search.encode(tokens, self.eos)
-            return self.static_search.search(source, len(lengths), plan)
+            return self.static_search.search(source, len(lengths), plan, forced=self.forced)
 
     def decode_memories(
         self,

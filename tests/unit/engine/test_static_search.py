@@ -5,6 +5,8 @@ import math
 import threading
 import weakref
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -38,7 +40,8 @@ def small_sizes(monkeypatch):
         [dict(), dict(unkpen=2.0, min_len=4), dict(unkpen=math.inf), dict(temperature=0.5)]
     ),
     ranking=st.sampled_from([dict(), dict(lenpen=0.0), dict(unnormalized=True, nbest=2)]),
-    limit=st.sampled_from([(0, 9), (1.5, 2), (0, 30)]),
+    start=st.sampled_from([None, None, "w4", "w5 w5 w4"]),
+    limit=st.sampled_from([(0, 9), (1.5, 2), (0, 30), (0, 2)]),
     lengths=st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=7), min_size=1, max_size=3),
     variant=st.sampled_from(
         [
@@ -50,10 +53,14 @@ def small_sizes(monkeypatch):
         ]
     ),
 )
-def test_equal_to_search_by_the_host(tiny, seed, beam, rules, ranking, limit, lengths, variant):
+def test_equal_to_search_by_the_host(
+    tiny, seed, beam, rules, ranking, start, limit, lengths, variant
+):
     if "nbest" in ranking and beam == 1:
         ranking = dict()
-    options = DecodingOptions(beam=beam, max_len_a=limit[0], max_len_b=limit[1], **rules, **ranking)
+    options = DecodingOptions(
+        beam=beam, max_len_a=limit[0], max_len_b=limit[1], forced_start=start, **rules, **ranking
+    )
     assert_static_equals(
         lambda model: AutoregressiveGenerator([model], tiny.dictionary(), options),
         tiny.lively(seed=seed, **variant),
@@ -82,6 +89,32 @@ def test_steps_can_be_recorded(tiny, beam):
     )
     # The flags of each step, the lengths of the sources, and a log for each size.
     assert reads <= steps + 6
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_start_that_all_translations_share(tiny, beam):
+    options = DecodingOptions(beam=beam, max_len_b=7, min_len=2, forced_start="w5 w5 <unk>")
+    made = []
+
+    def make(model, options=options):
+        made.append(AutoregressiveGenerator([model], tiny.dictionary(), options))
+        return made[-1]
+
+    samples = [tiny.sample([5, 3, 6]), tiny.sample([2])]
+    assert_static_equals(make, tiny.lively(), samples)
+    assert made[1].ways == ["with CUDA graphs"]
+    assert_static_equals(
+        partial(make, options=replace(options, max_len_b=2)), tiny.lively(), samples
+    )
+    # No other search continues with its recordings.
+    generator = make(tiny.lively())
+    generator.captured = True
+    begun = [best[0].tokens[:3] for best in generator.find(samples[0])]
+    assert begun == [generator.forced] * 3
+    free = make(tiny.lively(), DecodingOptions(beam=beam, max_len_b=7, min_len=2))
+    free.captured, free.ensemble = True, generator.ensemble
+    assert all(best[0].tokens[:3] != generator.forced for best in free.find(samples[0]))
+    assert_recordable(make, tiny.lively(), samples[0])
 
 
 @pytest.mark.parametrize(
