@@ -297,6 +297,13 @@ class DecodingTask(MultilingualTask):
         for generator in filter(None, (packed() for packed in self._packed)):
             generator.forget_weights()
 
+    def post_validate(self, model: torch.nn.Module, stats: Any, agg: Any) -> None:
+        """Frees the CUDA graphs that ``--eval-bleu`` has recorded: the training needs the memory,
+        and changes the weights. fairseq calls this after each validation set."""
+        generator = getattr(self, "sequence_generator", None)
+        if isinstance(generator, EngineGenerator):
+            generator.ensemble.graphs.clear()
+
     def _require_cpu_training(self) -> None:
         """Raises UnsupportedOption if the model will be trained on a GPU, to which fairseq moves it
         only after the generator has been built."""

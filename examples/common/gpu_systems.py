@@ -288,8 +288,8 @@ class Way:
 
             def found(*given: Any) -> Any:
                 result = find(*given)
-                others = sorted(getattr(generator, "_obstacles", ())) or ["not told why"]
-                self.note(others[-1] if result is None else None)
+                others = [way for way in generator.ways if way.startswith("without")]
+                self.note((others or ["not told why"])[-1] if result is None else None)
                 return result
 
             generator.by_recording = found

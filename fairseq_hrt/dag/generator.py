@@ -4,7 +4,7 @@ import logging
 import math
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..engine import EngineGenerator, LanguageModel, Memory, attached, check_number, single_step
 from ..native.decoding import Hypothesis, best_first
-from ..native.families.dag import require_ranking
+from ..native.families.dag import most_vertices, require_ranking
 from ..native.options.values import DecodingOptions
 from ..ops import joint_viterbi, without_repeats
 from .beam import BeamPlan, best_paths, prefix_beam
@@ -103,6 +103,7 @@ class DagGenerator(EngineGenerator):
         self.strategy, self.seed = options.dag_decode_strategy, seed
         self.decoder = models[0].decoder
         self.scale = decode_scale(self.decoder, options)
+        self.most_vertices = most_vertices(options, self.decoder_positions)
         if len({_size_rule(model.decoder) for model in models}) > 1:
             raise ValueError(
                 "the models of an ensemble must agree in --dag-upsample-base, --dag-count-bos,"
@@ -121,8 +122,8 @@ class DagGenerator(EngineGenerator):
         self._builder: Optional[GraphBuilder] = None
         self._graphs: Optional[Graphs] = None
         self._static: Optional[StaticPaths] = None
-        self._obstacles: Set[str] = set()
-        self._warned_of_clamping = False
+        # Who gives --dag-max-graph knows.
+        self._warned_of_clamping = options.dag_max_graph is not None
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
@@ -195,7 +196,7 @@ class DagGenerator(EngineGenerator):
         if decoder.length_head is not None:
             head = decoder.length_head
             words = head.classes if head.absolute else width + head.classes // 2
-        vertices = min(math.ceil(self.scale * words) + 2, self.decoder_positions)
+        vertices = min(math.ceil(self.scale * words) + 2, self.most_vertices)
         return max(1, MOST_LINKS // (decoder.links.heads * vertices * vertices))
 
     def build_graphs(self, memories: List[Memory]) -> Graphs:
@@ -213,17 +214,17 @@ class DagGenerator(EngineGenerator):
 
     def vertex_lengths(self, memories: List[Memory]) -> Tensor:
         """L, the number of vertices of each sentence's graph, which depends on that sentence alone:
-        LongTensor ``[B]``. If it exceeds the decoder's number of positions, it is reduced to that
-        number; the first time, this generator logs a warning.
+        LongTensor ``[B]``. If it exceeds ``--dag-max-graph`` or, without that option, the decoder's
+        number of positions, it is reduced to that number; the first time that it exceeds the
+        positions, this generator logs a warning.
 
         Args:
             memories: the encoded sources, one :class:`Memory` for each model.
         """
         sizes = vertices_of_encoded([model.decoder for model in self.models], memories, self.scale)
-        most = self.decoder_positions
-        if not self._warned_of_clamping and bool((sizes > most).any()):
+        if not self._warned_of_clamping and bool((sizes > self.most_vertices).any()):
             self._warn_of_clamping()
-        return sizes.clamp(max=most)
+        return sizes.clamp(max=self.most_vertices)
 
     def _warn_of_clamping(self) -> None:
         if not self._warned_of_clamping:
@@ -305,7 +306,7 @@ class DagGenerator(EngineGenerator):
     def by_recording(self, tokens: Tensor) -> Optional[List[List[Hypothesis]]]:
         """The hypotheses of each sentence, as :meth:`by_path` finds them, computed on a GPU by the
         replay of a CUDA graph (:class:`.static.StaticPaths`). None if this batch cannot be decoded
-        so: each reason is logged once per generator.
+        so; :attr:`ways` then has the reason.
 
         Args:
             tokens: the sources, LongTensor ``[B, S]``.
@@ -317,6 +318,7 @@ class DagGenerator(EngineGenerator):
             assert self._static is not None
             found = self._static.find(tokens)
             if found is not None:
+                self.tell_way(None)
                 paths, clamped = found
                 if clamped:
                     self._warn_of_clamping()
@@ -325,17 +327,22 @@ class DagGenerator(EngineGenerator):
                     check_number(best[0].score or 0.0)
                 return hypotheses
             obstacle = "a batch whose paths need wider arithmetic, or exceed the length limit"
-        if obstacle not in self._obstacles:
-            self._obstacles.add(obstacle)
-            logger.info("decoded without a recorded graph: %s", obstacle)
+        self.tell_way(obstacle)
         return None
 
     def _obstacle(self, tokens: Tensor) -> Optional[str]:
         """The reason, for the log, why the replay of a CUDA graph (:meth:`by_recording`) cannot
         decode this batch of sources ``[B, S]``; None: it can."""
         options = self.options
+        if self.paused:
+            return "too little memory"
         if self.strategy in ("beam", "sample"):
-            return f"--dag-decode-strategy {self.strategy}"
+            # Each step asks on the host whether all texts are complete, and language models run
+            # there; a beam's shapes grow with its texts.
+            return (
+                f"--dag-decode-strategy {self.strategy}, whose number of steps depends on the words"
+                " that it finds"
+            )
         if self.suppresses_repeats:
             return "--dag-no-repeat-consecutive or --no-repeat-ngram-size"
         if self.graph_hooks:
@@ -354,7 +361,7 @@ class DagGenerator(EngineGenerator):
                     scale=self.scale,
                     max_len_a=options.max_len_a,
                     max_len_b=options.max_len_b,
-                    most=self.decoder_positions,
+                    most=self.most_vertices,
                 ),
             )
         return self._static.obstacle(tokens)

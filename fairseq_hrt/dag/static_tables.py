@@ -67,8 +67,7 @@ class Tables(NamedTuple):
         finite: whether all ``powers`` are finite.
         sizes, limits: lists with the vertices of a graph, and the most words of a translation, for
             0 to S source tokens.
-        clamped: list with whether the graph was cut to the decoder's positions, for 0 to S source
-            tokens.
+        clamped: list with whether the graph was cut to ``most`` vertices, for 0 to S source tokens.
     """
 
     inputs: Tensor

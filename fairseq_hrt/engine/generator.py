@@ -2,6 +2,7 @@
 and the autoregressive generator."""
 
 import logging
+import time
 from typing import Any, ContextManager, Dict, List, Optional, Sequence
 
 import torch
@@ -25,6 +26,9 @@ from .steps import StepHook, attached
 
 logger = logging.getLogger(__name__)
 
+# Seconds without CUDA graphs after memory was short for the first time; twice as many each time.
+PAUSE = 60.0
+
 
 class EngineGenerator:
     """Base of the families' generators: a family defines how one encoded batch is decoded.
@@ -45,6 +49,8 @@ class EngineGenerator:
         captured: whether batches are decoded by computations of fixed shapes, which a GPU replays
             as CUDA graphs; None: only on GPUs. Batches that these do not support are decoded step
             by step all the same, see :meth:`step_by_step`.
+        ways: with and without CUDA graphs, and why: how batches were decoded on a GPU, each way
+            once, in words for the user.
         eos: id of ``</s>``, which fairseq's command line strips from its output.
     """
 
@@ -70,7 +76,8 @@ class EngineGenerator:
         self.aligned = False
         self.rescorer: Optional[Rescorer] = None
         self.captured: Optional[bool] = None
-        self._told = False
+        self.ways: List[str] = []
+        self._resume, self._pause = 0.0, PAUSE
         longest = self.decoder_positions - 1
         if options.min_len > longest:
             raise ValueError(
@@ -166,20 +173,27 @@ class EngineGenerator:
         self, net_input: Dict[str, Tensor], prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
         """Calls :meth:`decode`. If the buffers of fixed shapes do not fit on the device, calls it
-        again, and decodes step by step from then on."""
+        again, and decodes step by step for a while."""
         try:
             return self.decode(net_input, prefix=prefix, start=start)
         except RuntimeError as error:
             # The allocator raises OutOfMemoryError; to make a graph of what was recorded, and to
             # load a kernel, needs memory besides, with errors of other types.
             short = isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in str(error)
-            if not short or not self.ensemble.graphs.enabled or self.captured is False:
+            captured = self.ensemble.graphs.enabled and self.captured is not False
+            if not short or not captured or self.paused:
                 raise
-        logger.warning("too little memory for CUDA graphs: decoding step by step from here on")
-        self.captured = False
-        self.ensemble.graphs.clear()
-        torch.cuda.empty_cache()
+        logger.warning(
+            "too little memory for CUDA graphs: decoding without them for %d s", self._pause
+        )
+        self._resume, self._pause = time.monotonic() + self._pause, 2 * self._pause
+        self.ensemble.graphs.make_room()
         return self.decode(net_input, prefix=prefix, start=start)
+
+    @property
+    def paused(self) -> bool:
+        """Whether batches are decoded step by step for a while, since memory was short."""
+        return time.monotonic() < self._resume
 
     @property
     def candidates(self) -> int:
@@ -322,11 +336,12 @@ class EngineGenerator:
         Args:
             prefix: LongTensor ``[B, P]``, given first words of the translations, or None.
         """
-        on_gpu = self.ensemble.graphs.enabled
         reason = None
-        if not (on_gpu if self.captured is None else self.captured):
+        if not (self.ensemble.graphs.enabled if self.captured is None else self.captured):
             return "it was not asked for"
-        if prefix is not None:
+        if self.paused:
+            reason = "too little memory"
+        elif prefix is not None:
             reason = "a given beginning"
         elif self.options.no_repeat_ngram_size:
             reason = "--no-repeat-ngram-size"
@@ -336,14 +351,16 @@ class EngineGenerator:
             reason = "a trace of the steps"
         else:
             reason = self.not_static()
-        if on_gpu and not self._told:
-            self._told = True
-            logger.info(
-                "decoding with recorded CUDA graphs"
-                if reason is None
-                else f"decoding step by step, not with CUDA graphs, because of {reason}"
-            )
+        self.tell_way(reason)
         return reason
+
+    def tell_way(self, reason: Optional[str]) -> None:
+        """Adds to :attr:`ways`, and logs at its first time, that a batch is decoded by CUDA graphs
+        or, because of ``reason``, without."""
+        way = "with CUDA graphs" if reason is None else f"without CUDA graphs because of {reason}"
+        if way not in self.ways:
+            self.ways.append(way)
+            logger.info("decoding %s", way)
 
     def host_lengths(self, tokens: Tensor) -> Tensor:
         """The number of tokens of each source in ``tokens`` ``[B, S]``, padding not counted:
@@ -382,7 +399,8 @@ class AutoregressiveGenerator(EngineGenerator):
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        if self.step_by_step(prefix) is None:
+        # The words of --forced-start, which begin all translations, need no table per sentence.
+        if self.step_by_step(None if self.forced else prefix) is None:
             return self.decode_static(net_input["src_tokens"], start=start)
         return self.decode_memories(self.ensemble.encode(net_input), prefix=prefix, start=start)
 
@@ -395,7 +413,7 @@ class AutoregressiveGenerator(EngineGenerator):
         plan = self.search_plan(start, self.rules(self.length_limits(lengths)))
         with self.ensemble.graphs.lock:
             source = self.static_search.encode(tokens, self.eos)
-            return self.static_search.search(source, len(lengths), plan)
+            return self.static_search.search(source, len(lengths), plan, forced=self.forced)
 
     def decode_memories(
         self,

@@ -9,12 +9,25 @@ nothing but the key under which it is kept.
 """
 
 import gc
+import itertools
 import logging
 import threading
 import time
 from collections import Counter, OrderedDict
-from contextlib import nullcontext
-from typing import Any, Callable, ContextManager, Hashable, Optional, Tuple, TypeVar
+from contextlib import contextmanager, nullcontext
+from typing import (
+    Any,
+    Callable,
+    ContextManager,
+    Hashable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Tuple,
+    TypeVar,
+)
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -23,8 +36,8 @@ from .fused.support import constant_parameters
 
 logger = logging.getLogger(__name__)
 
-# The most recordings that are kept, and the share of the device's memory for them and their
-# buffers.
+# The most recordings that a store keeps, and the share of the device's memory for the recordings
+# and buffers of all stores.
 MOST, SHARE = 128, 0.25
 # How often the same key may be recorded while nothing that is kept is used.
 AGAIN = 3
@@ -33,10 +46,32 @@ WARM_UPS = 2
 
 Kept = TypeVar("Kept")
 
+# All stores of the process, and a lock for this set.
+_stores: "WeakSet[GraphStore]" = WeakSet()
+_stores_lock = threading.Lock()
+# Numbers the uses of what is kept, so that the oldest one can be told.
+_uses = itertools.count()
+
+
+def free_dropped() -> None:
+    """Frees the memory of recordings of dropped generators. Recordings and their functions refer to
+    each other: only the garbage collector finds them, and it does not know that the device is full.
+    Does nothing if this process has not used CUDA."""
+    if torch.cuda.is_initialized():
+        gc.collect()
+
+
+class _Entry(NamedTuple):
+    """What is kept, the bytes it holds on the device, and the number of its last use."""
+
+    made: Any
+    size: int
+    used: int
+
 
 class GraphStore:
-    """Recorded functions and the buffers they work on. When these are too many or too large, the
-    least recently used ones are dropped.
+    """Recorded functions and the buffers they work on. When these are too many, or too large
+    together with those of the other stores on the device, the least recently used ones are dropped.
 
     Args:
         device: the device of the model. Unless it is a CUDA device, functions are just called.
@@ -48,7 +83,7 @@ class GraphStore:
     def __init__(self, device: torch.device) -> None:
         self.device, self.enabled = device, device.type == "cuda"
         self.lock = threading.RLock()
-        self._kept: OrderedDict[Hashable, Tuple[Any, int]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._bytes = 0
         # What was made since something that was kept was used.
         self._made: Counter[Hashable] = Counter()
@@ -56,6 +91,8 @@ class GraphStore:
         self._limit = 0
         if self.enabled:
             self._limit = int(SHARE * torch.cuda.get_device_properties(device).total_memory)
+        with _stores_lock:
+            _stores.add(self)
 
     def on_device(self) -> ContextManager[None]:
         """A context in which the CUDA device is PyTorch's current one, as recording and replaying
@@ -81,40 +118,80 @@ class GraphStore:
 
     def keep(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
         """The object kept under ``key``, made by ``make()`` if there is none. It may be dropped
-        when others are made.
+        when others are made. The caller holds :attr:`lock`.
 
         Raises:
-            torch.cuda.OutOfMemoryError: a batch needs more recordings than can be kept. Each batch
-                would drop recordings that the next one needs, and recording takes far longer than
-                it saves.
+            torch.cuda.OutOfMemoryError: a batch needs more recordings than can be kept, by itself
+                or beside what other stores use in turn. Each batch would drop recordings that the
+                next one needs, and recording takes far longer than it saves.
         """
         if key in self._kept:
             self._made.clear()
             self._kept.move_to_end(key)
-            return self._kept[key][0]
+            entry = self._kept[key] = self._kept[key]._replace(used=next(_uses))
+            return entry.made
         self._made[key] += 1
         if self.enabled and self._made[key] > AGAIN:
             raise torch.cuda.OutOfMemoryError(
-                "CUDA graphs of one batch exceed their share of the GPU's memory; decode step by"
-                " step or in smaller batches"
+                "CUDA graphs of one batch, or of models that decode in turn, exceed their share of"
+                " the GPU's memory; decode step by step or in smaller batches"
             )
         began, before = time.perf_counter(), self._allocated()
         made = make()
         size = max(self._allocated() - before, 0)
-        self._kept[key], self._bytes = (made, size), self._bytes + size
+        self._kept[key] = _Entry(made, size, next(_uses))
+        self._bytes += size
         if self.enabled:
             logger.debug(
                 "recorded %s: %.2f s, %d MiB", key, time.perf_counter() - began, size >> 20
             )
-        dropped = False
-        while len(self._kept) > 1 and (
-            len(self._kept) > MOST or (self.enabled and self._bytes > self._limit)
-        ):
-            self._bytes -= self._kept.popitem(last=False)[1][1]
-            dropped = True
+        dropped = len(self._kept) > MOST
+        if dropped:
+            self._drop_oldest()
+        if self.enabled:
+            with self._idle() as others:
+                dropped |= self._shrink(others)
         if dropped:
             self._free()
         return made
+
+    def _shrink(self, others: List["GraphStore"]) -> bool:
+        """Drops what was used longest ago, here or in ``others``, until all stores of the device
+        keep within their share or this one keeps a single object; returns whether it dropped any.
+        What stores that are decoding keep counts, and stays."""
+        with _stores_lock:
+            excess = sum(one._bytes for one in _stores if one.device == self.device) - self._limit
+        dropped = False
+        while excess > 0:
+            able = [one for one in others if one._kept] + [self] * (len(self._kept) > 1)
+            if not able:
+                break
+            oldest = min(able, key=lambda one: next(iter(one._kept.values())).used)
+            excess -= oldest._drop_oldest()
+            if oldest is not self:
+                # As above: its graphs may all be gone.
+                oldest._pool = None
+            dropped = True
+        return dropped
+
+    def _drop_oldest(self) -> int:
+        """Drops what was used longest ago; returns its bytes. The caller holds :attr:`lock`."""
+        size = self._kept.popitem(last=False)[1].size
+        self._bytes -= size
+        return size
+
+    @contextmanager
+    def _idle(self) -> Iterator[List["GraphStore"]]:
+        """The other stores on this device that no other thread is using; their locks are held
+        within the context."""
+        with _stores_lock:
+            others = [one for one in _stores if one.device == self.device and one is not self]
+        held = [one for one in others if one.lock.acquire(blocking=False)]
+        try:
+            yield held
+        finally:
+            for one in held:
+                one.lock.release()
 
     def record(self, function: Callable[[], Kept]) -> Callable[[], Kept]:
         """Records ``function``: returns a callable that repeats its work on the same tensors.
@@ -154,21 +231,33 @@ class GraphStore:
         return replay
 
     def clear(self) -> None:
-        """Drops all recordings and buffers, because addresses or values of weights have changed, or
-        memory is short. If another thread is decoding a batch, waits until that has ended."""
+        """Drops all recordings and buffers, because addresses or values of weights have changed. If
+        another thread is decoding a batch, waits until that has ended."""
         with self.lock:
-            self._kept.clear()
-            self._made.clear()
-            self._bytes = 0
-            # As above: its graphs are gone.
-            self._pool = None
+            self._empty()
         self._free()
 
-    def _free(self) -> None:
-        """Frees what was dropped. Recordings and their functions refer to each other: only the
-        garbage collector finds them, and it does not know that the device is full."""
+    def make_room(self) -> None:
+        """Drops all recordings and buffers, and those of all idle stores on this device, because
+        its memory is short."""
+        with self._idle() as others:
+            for one in others:
+                one._empty()
+        self.clear()
         if self.enabled:
-            gc.collect()
+            torch.cuda.empty_cache()
+
+    def _empty(self) -> None:
+        """Drops all that is kept; the caller holds :attr:`lock`."""
+        self._kept.clear()
+        self._made.clear()
+        self._bytes = 0
+        # As above: its graphs are gone.
+        self._pool = None
+
+    def _free(self) -> None:
+        if self.enabled:
+            free_dropped()
 
     def _allocated(self) -> int:
         return torch.cuda.memory_allocated(self.device) if self.enabled else 0

@@ -37,6 +37,8 @@ class _WordRows(SearchRows):
         plan: the settings of the search.
         capacity: the number of slots of the cache.
         longest: the number of decoder positions of the model.
+        forced: ids of the words that every translation begins with, whose log-probability counts
+            as 0.
     """
 
     def __init__(
@@ -47,7 +49,9 @@ class _WordRows(SearchRows):
         plan: SearchPlan,
         capacity: int,
         longest: int,
+        forced: Sequence[int] = (),
     ) -> None:
+        self.forced = torch.tensor(forced, dtype=torch.long, device=store.device)  # [P]
         self.rules, beam = Rules.of(plan.constraints, plan.temperature), plan.beam
         engine.embed.reserve(min(plan.stride * (capacity - 1) + 1, longest))
         super().__init__(
@@ -68,9 +72,22 @@ class _WordRows(SearchRows):
         full = self.done >= self.limits  # [B]
         if self.beam == 1:
             full = full.unsqueeze(1)  # [B, 1]
-            return self.rules.choose(self.decoder, self.tokens, self.first, self.done, full)
+            best, words = self.rules.choose(
+                self.decoder, self.tokens, self.first, self.done, full
+            )  # [B, 1] each
+            if self.forced.numel():
+                bound, word = self._bound(full)
+                best, words = best.masked_fill(bound, 0.0), torch.where(bound, word, words)
+            return best, words
         logits = self.decoder.logits(self.tokens, self.first)  # [R, V]
         return self._beam(logits, full)
+
+    def _bound(self, full: Tensor) -> Tuple[Tensor, Tensor]:
+        """(Where the next word is a forced one, BoolTensor ``[B, 1]``; this word, ``[1]``).
+        ``full``, BoolTensor ``[B, 1]``: where only ``</s>`` is allowed."""
+        count = self.forced.numel()
+        word = self.forced.index_select(0, self.done.clamp(max=count - 1))
+        return (self.done < count) & ~full, word
 
     def _beam(self, logits: Tensor, full: Tensor) -> Tuple[Tensor, Tensor]:
         beam, rules, eos = self.beam, self.rules, self.rules.eos
@@ -88,6 +105,13 @@ class _WordRows(SearchRows):
             forbid_eos=early,
             only_eos=full,
         )
+        if self.forced.numel():
+            bound, word = self._bound(full.unsqueeze(1))
+            # All begin alike: beam 0 alone goes on.
+            alone = scores.new_full(scores.shape, float("-inf"))  # [B, 2N]
+            alone[:, 0] = self.totals[:, 0]
+            scores, tokens = torch.where(bound, alone, scores), torch.where(bound, word, tokens)
+            parents = parents.masked_fill(bound, 0)
         is_end = tokens.eq(eos) & scores.gt(float("-inf"))  # [B, 2N]
         columns = is_end.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # [B, N]
         # NaN comes first and does not end a sentence: the best open score is NaN then.
@@ -141,17 +165,27 @@ class StaticSearch:
         source.encode(tokens)
         return source
 
-    def search(self, source: EncodedSource, count: int, plan: SearchPlan) -> List[List[Hypothesis]]:
+    def search(
+        self, source: EncodedSource, count: int, plan: SearchPlan, *, forced: Sequence[int] = ()
+    ) -> List[List[Hypothesis]]:
         """The hypotheses of each of the first ``count`` sentences of ``source``, at most
-        ``plan.beam``, best first."""
+        ``plan.beam``, best first. All begin with the words ``forced``, whose log-probability counts
+        as 0."""
         own = plan.constraints
         segments = self.run(
             source,
             count,
             own,
-            key=("words", plan.start, plan.stride, plan.beam, Rules.of(own, plan.temperature)),
+            key=(
+                "words",
+                plan.start,
+                plan.stride,
+                plan.beam,
+                Rules.of(own, plan.temperature),
+                tuple(forced),
+            ),
             make=lambda source, capacity: _WordRows(
-                self.store, self.engine, source, plan, capacity, self.longest
+                self.store, self.engine, source, plan, capacity, self.longest, forced
             ),
         )
         return (_greedy_found if plan.beam == 1 else _beam_found)(segments, count, plan)

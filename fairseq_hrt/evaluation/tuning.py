@@ -16,6 +16,7 @@ from typing import Dict, List, Mapping, Optional, Sequence
 
 import torch
 
+from ..engine.graphs import free_dropped
 from ..native import __version__
 from ..native.io.files import content_hash, write_text
 from ..native.io.resuming import identified_options, model_files
@@ -132,6 +133,7 @@ def tune(
             trial = _measure(
                 load_system(chosen, data), dict(options), references, detokenize, batch_size
             )
+            free_dropped()
             if stored is not None:
                 write_text(stored, json.dumps(asdict(trial), indent=1) + "\n")
         else:

@@ -26,6 +26,7 @@ from fairseq.data import LanguagePairDataset
 
 from ..decoding_task import numbers
 from ..engine import EngineGenerator
+from ..engine.graphs import free_dropped
 from ..engine.models import (
     build_generator,
     find,
@@ -80,8 +81,14 @@ class TorchDecoder:
         return {"engine": "torch", "device": self.device.type}
 
     def describe(self) -> str:
-        """The engine and, once models are loaded, the type and device of their weights."""
-        return f"PyTorch: {numbers(self.models)}" if self.models else "PyTorch"
+        """The engine and, once models are loaded, the type and device of their weights; then
+        whether batches were decoded with CUDA graphs (:attr:`EngineGenerator.ways`)."""
+        if not self.models:
+            return "PyTorch"
+        ways = [
+            way for one in list(self._kept.values()) for way in getattr(one.generator, "ways", ())
+        ]
+        return ", ".join([f"PyTorch: {numbers(self.models)}", *dict.fromkeys(ways)])
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
@@ -108,8 +115,9 @@ class TorchDecoder:
             if key not in self._kept:
                 with splittable(self.bundle.folder) as folder:
                     self._kept[key] = self._build(chosen, folder, wanted, given)
-                while len(self._kept) > DECODERS:
+                if len(self._kept) > DECODERS:
                     self._kept.popitem(last=False)
+                    free_dropped()
             self._kept.move_to_end(key)
             return self._kept[key]
 

@@ -132,7 +132,12 @@ class HRTGenerator(AutoregressiveGenerator):
     def decode_static_chunks(self, tokens: Tensor, chunk_size: int) -> List[List[Hypothesis]]:
         """Runs both stages of decoding as :meth:`decode_chunks` does, but from the token ids
         ``[B, S]`` of the sources, and by computations of fixed shapes, which a CUDA graph can
-        replay."""
+        replay.
+
+        The host makes the input of stage II: it reads stage I anyway, to rank the hypotheses and to
+        find the number of chunks, on which the shapes of stage II depend. This costs one transfer
+        to the device per batch.
+        """
         lengths, store = self.host_lengths(tokens), self.ensemble.graphs
         with store.lock:
             source = self.static_search.encode(tokens, self.eos)

@@ -1,5 +1,10 @@
 """Checks guesses by computations of fixed shapes, which a CUDA graph replays. A window is the
-tokens that one pass reads of a sentence."""
+tokens that one pass reads of a sentence.
+
+The host chooses the guesses and compares them with the answers, so each pass waits for the one
+before it. The number of verified tokens decides where the next window begins and which sentences
+are done, and drafts (n-grams, sources, other models) are read from lists on the host.
+"""
 
 from typing import List, Tuple
 

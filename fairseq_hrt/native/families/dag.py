@@ -50,6 +50,22 @@ def require_ranking(options: Schema) -> None:
         )
 
 
+def most_vertices(options: Schema, positions: int) -> int:
+    """The most vertices of a graph in decoding: ``--dag-max-graph``, else ``positions``, the number
+    of the decoder's positions.
+
+    Raises:
+        ValueError: the option has no effect, since the positions are no more.
+    """
+    cap = options.dag_max_graph
+    if cap is not None and cap >= positions:
+        raise ValueError(
+            f"--dag-max-graph {cap} has no effect: graphs end at the decoder's {positions}"
+            " positions; lower it or leave it out"
+        )
+    return positions if cap is None else cap
+
+
 class Dag(Family):
     """Models that write graphs: overrides the defaults of :class:`.record.Family` where such models
     differ."""
@@ -98,6 +114,7 @@ class Dag(Family):
         return beam if options.dag_decode_strategy in SEVERAL_PATHS else 1
 
     def kernel_options(self, header: DagFields, options: Schema) -> Dict[str, Any]:
+        most_vertices(options, header.longest_target)
         return {
             "scale": options.dag_decode_upsample_scale or header.scale,
             # Vertices write <unk> only with --dag-allow-unk.

@@ -271,6 +271,13 @@ class Schema:
         kernel="scale",
         rates=True,
     )
+    dag_max_graph: Optional[int] = count(
+        None,
+        "most vertices of a graph in decoding: bounds time and memory of long sentences, whose"
+        " translations it may cut; default: the decoder's maximum positions",
+        least=2,
+        kernel="max_graph",
+    )
     dag_decode_strategy: str = option(
         "lookahead",
         "greedy: follow the best link; lookahead: the best link times the best token behind it;"

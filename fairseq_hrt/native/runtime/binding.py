@@ -13,7 +13,7 @@ from ..options.values import KINDS, SCHEMA
 from .format import ACTIVATIONS, CELLS, Header
 from .library import load_library
 
-INTERFACE = 12
+INTERFACE = 13
 OK, MEMORY, INVALID, NUMBER, REFUSED, ENDED = range(6)
 # gelu_fast and gelu_accurate are two names of one formula.
 _ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3, 4)))

@@ -24,9 +24,11 @@ def available(device: torch.device) -> bool:
 
 @functools.cache
 def _runs(index: int) -> bool:
-    if torch.cuda.get_device_capability(index) < _CAPABILITY:
-        return False
     try:
+        capability = torch.cuda.get_device_capability(index)
+        if capability < _CAPABILITY:
+            found, needed = (".".join(map(str, pair)) for pair in (capability, _CAPABILITY))
+            raise RuntimeError(f"the GPU has compute capability {found}, they need {needed}")
         from . import probe
 
         probe.launch(torch.device("cuda", index))

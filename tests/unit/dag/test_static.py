@@ -77,7 +77,7 @@ def compare(family, model, sample, strategy, *, may_fall_back=False, tolerance=1
     same, numbers = found(static, model, sample)
     assert same == expected
     assert numbers == pytest.approx(scores, abs=tolerance, rel=tolerance)
-    assert may_fall_back or not static._obstacles, static._obstacles
+    assert may_fall_back or static.ways == ["with CUDA graphs"], static.ways
 
 
 SHAPES = {
@@ -121,6 +121,7 @@ OF_STRATEGIES = {
         dict(dag_decode_upsample_scale=0.4),
         dict(dag_decode_upsample_scale=3.3),
         dict(dag_decode_upsample_scale=40.0),
+        dict(dag_decode_upsample_scale=40.0, dag_max_graph=21),
         dict(retain_iter_history=True),
     ],
     ids=str,
@@ -259,7 +260,7 @@ def operations(family, strategy, model, samples, **options):
         store.run = run
         for sample in samples:
             generator.find(device.send(sample))
-        assert not generator._obstacles
+        assert generator.ways == ["with CUDA graphs"]
     return seen
 
 
@@ -317,7 +318,7 @@ def test_what_underflows_is_decoded_with_wider_arithmetic(family, monkeypatch):
     compare(family, lively(family), family.sample([5, 3]), "lookahead", may_fall_back=True)
     _, static = both(family, lively(family), "lookahead")
     static.find(family.sample([5, 3]))
-    assert static._obstacles
+    assert len(static.ways) == 1 and "wider arithmetic" in static.ways[0]
 
 
 def test_why_a_batch_is_decoded_otherwise(family, caplog):
@@ -334,8 +335,8 @@ def test_why_a_batch_is_decoded_otherwise(family, caplog):
         with caplog.at_level(logging.INFO):
             for _ in range(2):
                 assert found(static, own, sample)[0] == found(ordinary, own, sample)[0]
-        lines = [line for line in caplog.messages if "recorded" in line]
-        assert len(lines) == 1 and reason in lines[0]
+        lines = [line for line in caplog.messages if "CUDA graphs" in line]
+        assert len(lines) == 1 and reason in lines[0] and lines == [f"decoding {static.ways[0]}"]
     ensemble = DagGenerator(
         [model, lively(family, seed=2)],
         family.dictionary(),
@@ -343,7 +344,7 @@ def test_why_a_batch_is_decoded_otherwise(family, caplog):
     )
     ensemble.captured = True
     ensemble.find(sample)
-    assert ensemble._obstacles == {"an ensemble of models"}
+    assert ensemble.ways == ["without CUDA graphs because of an ensemble of models"]
     long = both(family, lively(family, max_source_positions=2048), "greedy")[1]
     assert "source tokens" in long._obstacle(torch.full((1, LENGTHS[-1] + 1), 5))
 
@@ -367,13 +368,32 @@ def test_graphs_that_are_cut_are_named(family, caplog):
     compare(family, model, sample, "joint-viterbi")
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_capped_graphs_are_those_of_a_model_with_fewer_positions(family, strategy, caplog):
+    sample = family.sample([14, 3, 8])
+    few, many = (
+        lively(family, max_target_positions=most, link_features="feature") for most in (16, 64)
+    )
+    many.load_state_dict(few.state_dict(), strict=False)
+    expected, scores = found(both(family, few, strategy)[0], few, sample)
+    free, _ = found(both(family, many, strategy)[0], many, sample)
+    assert free != expected
+    caplog.clear()
+    for generator in both(family, many, strategy, dag_max_graph=16):
+        same, numbers = found(generator, many, sample)
+        assert same == expected and numbers == pytest.approx(scores, abs=1e-9)
+    assert "cut" not in caplog.text
+    with pytest.raises(ValueError, match="--dag-max-graph 64 has no effect: .* 64 positions"):
+        both(family, many, strategy, dag_max_graph=64)
+
+
 def test_hooks_and_counters(family):
     model, sample = lively(family), family.sample([5, 3, 6])
     _, static = both(family, model, "greedy")
     graphs = []
     static.graph_hooks.append(lambda *seen: graphs.append(seen))
     static.find(sample)
-    assert len(graphs) == 1 and static._obstacles == {"hooks that read the graph"}
+    assert len(graphs) == 1 and "hooks that read the graph" in static.ways[0]
     static.graph_hooks.clear()
     steps = []
     with static.watched(steps.append):
@@ -475,5 +495,5 @@ def test_recordings_find_what_the_host_finds(family, strategy, keeps, reach):
                     assert numbers == pytest.approx(scores, abs=1e-3, rel=1e-3)
                 assert len(same) == len(paths)
         if reach is None or keeps:
-            assert not generator._obstacles
+            assert generator.ways == ["with CUDA graphs"]
             assert len(generator.ensemble.graphs._kept) == 3

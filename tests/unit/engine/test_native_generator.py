@@ -354,6 +354,17 @@ def test_weights_that_change_are_packed_anew(tiny, caplog, engine):
     ]
 
 
+def test_a_validation_leaves_no_recordings_behind(tiny):
+    model, task = model_of(tiny, "autoregressive", 1), task_of(tiny, "autoregressive", "torch")
+    task._building_model = True
+    task.post_validate(model, {}, None)  # without --eval-bleu
+    task.sequence_generator = task.build_generator([model], GenerationConfig(max_len_b=6))
+    store = task.sequence_generator.ensemble.graphs
+    store.keep("a", list)
+    task.post_validate(model, {}, None)
+    assert not store._kept
+
+
 def test_weights_are_packed_once(tiny, monkeypatch):
     packed = []
     monkeypatch.setattr(

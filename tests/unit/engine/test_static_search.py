@@ -5,6 +5,8 @@ import math
 import threading
 import weakref
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -38,7 +40,8 @@ def small_sizes(monkeypatch):
         [dict(), dict(unkpen=2.0, min_len=4), dict(unkpen=math.inf), dict(temperature=0.5)]
     ),
     ranking=st.sampled_from([dict(), dict(lenpen=0.0), dict(unnormalized=True, nbest=2)]),
-    limit=st.sampled_from([(0, 9), (1.5, 2), (0, 30)]),
+    start=st.sampled_from([None, None, "w4", "w5 w5 w4"]),
+    limit=st.sampled_from([(0, 9), (1.5, 2), (0, 30), (0, 2)]),
     lengths=st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=7), min_size=1, max_size=3),
     variant=st.sampled_from(
         [
@@ -50,10 +53,14 @@ def small_sizes(monkeypatch):
         ]
     ),
 )
-def test_equal_to_search_by_the_host(tiny, seed, beam, rules, ranking, limit, lengths, variant):
+def test_equal_to_search_by_the_host(
+    tiny, seed, beam, rules, ranking, start, limit, lengths, variant
+):
     if "nbest" in ranking and beam == 1:
         ranking = dict()
-    options = DecodingOptions(beam=beam, max_len_a=limit[0], max_len_b=limit[1], **rules, **ranking)
+    options = DecodingOptions(
+        beam=beam, max_len_a=limit[0], max_len_b=limit[1], forced_start=start, **rules, **ranking
+    )
     assert_static_equals(
         lambda model: AutoregressiveGenerator([model], tiny.dictionary(), options),
         tiny.lively(seed=seed, **variant),
@@ -84,6 +91,32 @@ def test_steps_can_be_recorded(tiny, beam):
     assert reads <= steps + 6
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_start_that_all_translations_share(tiny, beam):
+    options = DecodingOptions(beam=beam, max_len_b=7, min_len=2, forced_start="w5 w5 <unk>")
+    made = []
+
+    def make(model, options=options):
+        made.append(AutoregressiveGenerator([model], tiny.dictionary(), options))
+        return made[-1]
+
+    samples = [tiny.sample([5, 3, 6]), tiny.sample([2])]
+    assert_static_equals(make, tiny.lively(), samples)
+    assert made[1].ways == ["with CUDA graphs"]
+    assert_static_equals(
+        partial(make, options=replace(options, max_len_b=2)), tiny.lively(), samples
+    )
+    # No other search continues with its recordings.
+    generator = make(tiny.lively())
+    generator.captured = True
+    begun = [best[0].tokens[:3] for best in generator.find(samples[0])]
+    assert begun == [generator.forced] * 3
+    free = make(tiny.lively(), DecodingOptions(beam=beam, max_len_b=7, min_len=2))
+    free.captured, free.ensemble = True, generator.ensemble
+    assert all(best[0].tokens[:3] != generator.forced for best in free.find(samples[0]))
+    assert_recordable(make, tiny.lively(), samples[0])
+
+
 @pytest.mark.parametrize(
     "options, reason",
     [
@@ -99,6 +132,7 @@ def test_what_is_decoded_step_by_step(tiny, options, reason):
     assert generator.step_by_step(None) == reason
     # All the same it is decoded.
     assert generator.find(tiny.sample([4, 2]))
+    assert generator.ways == [f"without CUDA graphs because of {reason}"]
 
 
 def test_prefixes_traces_ensembles_and_training_go_step_by_step(tiny):
@@ -201,6 +235,7 @@ def test_what_is_dropped_is_freed_at_once(monkeypatch):
     monkeypatch.setattr("fairseq_hrt.engine.graphs.MOST", 1)
     store, alive = GraphStore(torch.device("cpu")), []
     store.enabled = True
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
 
     class Recording:
         def __init__(self):
@@ -217,6 +252,56 @@ def test_what_is_dropped_is_freed_at_once(monkeypatch):
         assert store._pool is None and not any(one() for one in alive)
     finally:
         gc.enable()
+
+
+def test_stores_share_the_memory_of_their_device(monkeypatch):
+    """What was used longest ago goes, in whichever store; but nothing of one that decodes."""
+    held = []
+    monkeypatch.setattr(GraphStore, "_allocated", lambda store: sum(held))
+    first, second, third = (GraphStore(torch.device("cpu")) for _ in range(3))
+    elsewhere = GraphStore(torch.device("meta"))
+    for store in (first, second, third, elsewhere):
+        store.enabled, store._limit = True, 35
+
+    def keep(store, key, size=10):
+        with store.lock:
+            store.keep(key, lambda: held.append(size) or key)
+
+    def kept():
+        return [list(store._kept) for store in (first, second, third)]
+
+    keep(elsewhere, "other", 30)
+    for store, key in ((first, "a"), (second, "b"), (first, "c"), (first, "a")):
+        keep(store, key)
+    assert kept() == [["c", "a"], ["b"], []]
+    first._pool = second._pool = object()
+    keep(third, "d")
+    assert kept() == [["c", "a"], [], ["d"]] and second._pool is None and first._pool
+    keep(first, "e")
+    assert kept() == [["a", "e"], [], ["d"]]
+    busy, done = threading.Event(), threading.Event()
+
+    def decode():
+        with first.lock:
+            busy.set()
+            done.wait()
+
+    thread = threading.Thread(target=decode)
+    thread.start()
+    busy.wait()
+    keep(third, "f")
+    assert kept() == [["a", "e"], [], ["f"]]
+    keep(third, "g", 90)
+    assert kept() == [["a", "e"], [], ["g"]]
+    done.set()
+    thread.join()
+    keep(second, "h")
+    assert kept() == [[], ["h"], []]
+    keep(first, "i")
+    keep(second, "j")
+    second.make_room()
+    assert kept() == [[], [], []] and list(elsewhere._kept) == ["other"]
+    assert not any(store._bytes for store in (first, second, third)) and elsewhere._bytes == 30
 
 
 def test_a_batch_of_another_thread_keeps_its_recordings():
@@ -251,7 +336,7 @@ def test_recording_the_same_in_every_batch_is_given_up(tiny, monkeypatch, caplog
     with caplog.at_level("WARNING"):
         found = generator.find(sample)
     assert [[one.tokens for one in best] for best in found] == expected
-    assert "too little memory for CUDA graphs" in caplog.text and generator.captured is False
+    assert "too little memory for CUDA graphs" in caplog.text and generator.paused
 
 
 def _flags_of_the_host(self, store, count):
@@ -282,4 +367,13 @@ def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, 
     with caplog.at_level("WARNING"):
         found = generator.find(sample)
     assert [[one.tokens for one in best] for best in found] == expected
-    assert "too little memory for CUDA graphs" in caplog.text and generator.captured is False
+    assert "decoding without them for 60 s" in caplog.text and generator.paused
+    # After that it tries again; the next pause is longer.
+    monkeypatch.undo()
+    monkeypatch.setattr(generator.ensemble.graphs, "on_device", nullcontext)
+    monkeypatch.setattr(static_search.StaticSearch, "encode", full)
+    generator._resume = 0.0
+    with caplog.at_level("WARNING"):
+        generator.find(sample)
+    assert "decoding without them for 120 s" in caplog.text
+    assert generator.step_by_step(None) == "too little memory"

@@ -75,6 +75,14 @@ def test_every_setting_is_scored_and_the_best_one_named(files):
     assert not (files / "cache").exists()
 
 
+def test_what_a_setting_has_recorded_is_freed_before_the_next(files, monkeypatch):
+    order, load = [], tuning.load_system
+    monkeypatch.setattr(tuning, "load_system", lambda *given: order.append("load") or load(*given))
+    monkeypatch.setattr(tuning, "free_dropped", lambda: order.append("free"))
+    run(files, ("words=3,6",))
+    assert order == ["load", "free"] * 2
+
+
 def test_bleu_is_that_of_the_target_language(files, monkeypatch):
     """Signs of Chinese are counted, not what stands between spaces."""
     monkeypatch.setattr(StubSystem, "task", SimpleNamespace(cfg=SimpleNamespace(target_lang="zh")))

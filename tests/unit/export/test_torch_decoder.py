@@ -41,6 +41,10 @@ def test_names_with_colons(folder, model, tmp_path, monkeypatch):
 
 def test_decoders_of_many_options_are_not_all_kept(model, monkeypatch):
     monkeypatch.setattr(torch_decoder, "DECODERS", 2)
+    freed = []
+    monkeypatch.setattr(
+        torch_decoder, "free_dropped", lambda: freed.append(len(model.decoder._kept))
+    )
     built, original = [], torch_decoder.build_generator
     monkeypatch.setattr(
         torch_decoder, "build_generator", lambda *given: built.append(1) or original(*given)
@@ -50,6 +54,21 @@ def test_decoders_of_many_options_are_not_all_kept(model, monkeypatch):
         model.translate("a b", max_len_b=length)
         assert model.translate("a b", max_len_b=5) == first
     assert len(model.decoder._kept) == 2 and len(built) == 4, "what is used again and again stays"
+    assert set(freed) == {2}
+
+
+def test_the_description_tells_how_batches_were_decoded(folder):
+    model = fairseq_hrt.from_pretrained(folder, device="cpu")
+    model.translate("a b")
+    plain = model.describe()
+    assert plain == "PyTorch: float32 weights, cpu"
+    for options in ({}, {"no_repeat_ngram_size": 2}, {"beam": 2}):
+        model.translate("a b", **options)
+        list(model.decoder._kept.values())[-1].generator.captured = True
+        model.translate(["a b", "b"], batch_size=1, **options)
+    assert model.describe() == (
+        f"{plain}, with CUDA graphs, without CUDA graphs because of --no-repeat-ngram-size"
+    )
 
 
 def test_what_is_scored_together_has_similar_lengths(model, monkeypatch):

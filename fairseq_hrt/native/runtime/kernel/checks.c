@@ -39,6 +39,7 @@ static int check_graphs(const fh_options *o, fh_error *error) {
     DEMAND(beta, isfinite(o->beta));
     DEMAND(length_beta, isfinite(o->length_beta));
     DEMAND(scale, o->scale > 0 && o->scale <= 1e6);
+    DEMAND(max_graph, o->max_graph == 0 || o->max_graph >= 2);
     DEMAND(nbest, o->nbest == 1);
     return FH_OK;
 }

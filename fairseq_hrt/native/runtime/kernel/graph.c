@@ -23,8 +23,9 @@ int fh_graph_size(fh_work *w, int32_t sentence, const float *encoded, int32_t *v
     const fh_model *m = w->model;
     const fh_shape *s = &m->shape;
     int32_t length = w->source_lengths[sentence], d = m->encoder.shape.width,
-            most = m->decoder.shape.longest;
+            most = m->decoder.shape.longest, cap = w->options->max_graph;
     double size;
+    if (cap && cap < most) most = cap;
     if (s->length_classes) {
         if (fh_reserve(&w->gathered, (size_t)d, sizeof(double), &w->error)) return w->error.code;
         double *means = w->gathered.data;

@@ -44,7 +44,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 12 /* changes with every change of a structure or a function below */
+#define FH_INTERFACE 13 /* changes with every change of a structure or a function below */
 
 #if defined(_WIN32)
 #define FH_PUBLIC __declspec(dllexport)
@@ -124,6 +124,7 @@ typedef struct {
     int32_t nat_beam, eos_last_chunk, hrt_scoring, draft_chunk,
         draft_width;                         /* hrt: fh_hrt_scoring; draft_chunk 0: no drafts */
     int32_t block_scoring;                   /* bidirectional: fh_block_scoring */
+    int32_t max_graph;                       /* dag: most vertices; 0: the decoder's positions */
     int32_t strategy, keep_repeats, repeats; /* dag: fh_strategy, fh_repeats */
     int32_t jacobi;                          /* autoregressive: guess the next words, check them */
     int32_t jacobi_window, jacobi_draft;     /* 0: as many as pay; fh_jacobi_draft */

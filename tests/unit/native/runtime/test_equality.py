@@ -378,11 +378,12 @@ GRAPHS = {
 
 
 PATHS = (
-    dict(), dict(dag_decode_strategy="greedy"), dict(dag_decode_strategy="viterbi"),
+    dict(), dict(dag_decode_strategy="greedy"),
+    dict(dag_decode_strategy="viterbi", dag_max_graph=20),
     dict(dag_decode_strategy="joint-viterbi"),
     dict(dag_decode_beta=0.3, dag_allow_unk=True, unkpen=0.5),
     dict(dag_decode_strategy="joint-viterbi", dag_decode_length_beta=1.4, max_len_b=4),
-    dict(dag_decode_strategy="greedy", max_len_b=3, lenpen=0.5),
+    dict(dag_decode_strategy="greedy", max_len_b=3, lenpen=0.5, dag_max_graph=10),
     dict(dag_decode_upsample_scale=0.3), dict(dag_decode_upsample_scale=40.0, max_len_b=70),
     dict(dag_decode_strategy="joint-viterbi", dag_decode_upsample_scale=0.2),
 )  # fmt: skip

@@ -29,7 +29,7 @@ def test_bad_options(runtime, options, message):
 
 def header(family="hrt", **more):
     own = dict(chunk_sizes=(2, 5), scale=3.0, block=1, directions=1)
-    own.update(source_vocabulary=9, target_vocabulary=8)
+    own.update(source_vocabulary=9, target_vocabulary=8, longest_target=64)
     return SimpleNamespace(family=family, **{**own, **more})
 
 
@@ -73,7 +73,8 @@ JACOBI = dict(beam=1, jacobi_mode="frontier")
     ("hrt", dict(beam=3), dict(nat_beam=3)),
     ("hrt", dict(hrt_nat_beam=2), dict(nat_beam=2)),
     ("dag", dict(dag_decode_strategy="viterbi"), dict(strategy=2, scale=3.0)),
-    ("dag", dict(dag_decode_upsample_scale=0.5), dict(strategy=1, scale=0.5)),
+    ("dag", dict(dag_decode_upsample_scale=0.5), dict(strategy=1, scale=0.5, max_graph=0)),
+    ("dag", dict(dag_max_graph=7), dict(max_graph=7)),
 ])  # fmt: skip
 def test_options_reach_the_kernel(family, options, expected):
     values = plan_search(header(family), DecodingOptions(**options)).kernel
@@ -92,6 +93,13 @@ def test_chunks_by_the_length_of_the_source(options, expected):
     values = plan.kernel
     size = values.table_size
     assert list(zip(values.table_limits[:size], values.table_chunks[:size])) == expected
+
+
+def test_a_cap_that_no_graph_reaches_is_refused():
+    with pytest.raises(ValueError, match="--dag-max-graph 64 has no effect: .* 64 positions"):
+        plan_search(header("dag"), DecodingOptions(dag_max_graph=64))
+    with pytest.raises(ValueError, match="--dag-max-graph 7 belongs to models of the family dag"):
+        plan_search(header(), DecodingOptions(dag_max_graph=7))
 
 
 def test_vertices_write_unknown_words_only_where_that_is_allowed():
