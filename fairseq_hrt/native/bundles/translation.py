@@ -1,7 +1,7 @@
 """The lines that translators take and the translations that they return, with either engine."""
 
 from dataclasses import dataclass, field
-from typing import Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ..text.given_terms import GivenTerm
 from ..text.pipeline import TextPipeline
@@ -165,6 +165,11 @@ def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int])
                 f"the {side} of pair {number} has {length} subwords with </s>, the model takes"
                 f" {most}: shorten or split it"
             )
+
+
+def joined_texts(texts: Iterable[str]) -> str:
+    """The translation of a line from the texts of its pieces' translations."""
+    return " ".join(text for text in texts if text)
 
 
 def join_pieces(line: Line, pieces: Sequence[Sequence[Translation]]) -> Translation:

@@ -43,6 +43,7 @@ from .translation import (
     Translation,
     checked_batch_size,
     join_pieces,
+    joined_texts,
     raw_text,
     require_lengths,
     require_lines,
@@ -203,9 +204,7 @@ class Translator:
                     self._text(hypotheses[0], piece, lexicon, own_terms)[0]
                     for piece, hypotheses, own_terms in zip(own, best, line_terms)
                 ]
-                results.append(
-                    texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
-                )
+                results.append(texts[0] if len(texts) == 1 else joined_texts(texts))
                 continue
             translations = [
                 [self._translation(piece, one, lexicon, own_terms, aligned) for one in hypotheses]
@@ -231,11 +230,11 @@ class Translator:
         Args:
             lines: raw text; a single string is one line.
             details, glossary, decoding: see :meth:`translate`. Calls with glossaries of their own
-                are not decoded together unless they give the same object.
+                are not decoded together unless they give the same object. ``details`` is an option.
 
         Raises:
             ValueError: the task does not have an option, or refuses its value.
-            TypeError: a line is not a str.
+            TypeError: a line is not a str, or an argument is one of :meth:`translate` alone.
             QueueFull: thousands of lines wait already.
         """
         return await self._asynchronous.translate(
