@@ -55,7 +55,8 @@ class PreparedLine:
             return [whole]
         first = pipeline.prefix_length
         prefix, step = whole.words[:first], max(longest - first, 1)
-        places = [start for start, _ in locate(whole.text, whole.words)]
+        begin, end = whole.span or (0, len(whole.text))
+        places = [begin + start for start, _ in locate(whole.own_text, whole.words)]
         return [
             cls(
                 whole.text,
@@ -68,8 +69,8 @@ class PreparedLine:
                     if place <= min(symbol.place, len(whole) - 1) < place + step
                 ],
                 (
-                    places[place] if place > first else 0,
-                    places[place + step] if place + step < len(whole) else len(whole.text),
+                    places[place] if place > first else begin,
+                    places[place + step] if place + step < len(whole) else end,
                 ),
             )
             for place in range(first, len(whole), step)

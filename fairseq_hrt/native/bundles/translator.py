@@ -31,6 +31,7 @@ from ..text.given_terms import GivenTerm, with_terms
 from ..text.glossary import GivenGlossary, Glossary, Term
 from ..text.pipeline import TextPipeline
 from ..text.replacement import mostly_unknown, read_lexicon, unknown_words, with_words
+from ..text.sentences import split
 from ..text.unknown_symbols import UnknownSymbols, all_links, with_symbols
 from .asynchronous import AsyncTranslation
 from .bundle import Bundle
@@ -424,6 +425,23 @@ class Translator:
             return line
         words, symbols = self._unknown.words(line)
         return PreparedLine(line, words, symbols=symbols)
+
+    def in_sentences(self, line: str) -> List[PreparedLine]:
+        """The sentences of a line, as pieces of it; none if it is empty.
+
+        Raises:
+            ImportError: the package that splits sentences is not installed.
+        """
+        found, sentences = split(line, self.bundle.source_lang), []
+        begin = start = 0
+        for sentence, gap in zip(found.sentences, found.gaps):
+            begin += len(gap)
+            own = self.in_words(sentence)
+            span = begin, begin + len(sentence)
+            sentences.append(replace(own, text=line, start=start, span=span))
+            begin += len(sentence)
+            start += len(own) - self.pipeline.prefix_length
+        return sentences
 
     def mostly_unknown(self, line: Line) -> List[str]:
         """The words of a line that the model's dictionary lacks, if they are more than half of all

@@ -1,6 +1,5 @@
 """Graph sizes, training pairs that are left out, and batches that are divided."""
 
-
 import pytest
 import torch
 from fairseq.data import LanguagePairDataset
