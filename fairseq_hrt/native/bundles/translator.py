@@ -15,6 +15,7 @@ from typing import (
     Callable,
     Dict,
     FrozenSet,
+    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -28,7 +29,7 @@ from ..decoding import Hypothesis
 from ..io.escaping import printable
 from ..options.values import UnsupportedOption
 from ..text.given_terms import GivenTerm, with_terms
-from ..text.glossary import GivenGlossary, Glossary, Term
+from ..text.glossary import GivenGlossary, Glossary, Term, within_word
 from ..text.pipeline import TextPipeline
 from ..text.replacement import mostly_unknown, read_lexicon, unknown_words, with_words
 from ..text.sentences import split
@@ -484,7 +485,7 @@ class Translator:
         flat = [piece for own in pieces for piece in own]
         if glossary is None:
             return [NO_TERMS] * len(flat)
-        found = [glossary.find(piece.own_text) for piece in flat]
+        found = [[*_terms_in(piece, glossary)] for piece in flat]
         self.terms_found += sum(map(len, found))
         names = [
             [piece.own_text[one.start : one.end] for one in own] for piece, own in zip(flat, found)
@@ -574,6 +575,14 @@ class Translator:
             alignment=[place + piece.start for place in hypothesis.alignment if aligned],
             terms=given,
         )
+
+
+def _terms_in(piece: PreparedLine, glossary: Glossary) -> Iterator[Term]:
+    """The terms in a piece of a line; none where only the cut through a word made a word of it."""
+    begin = piece.span[0] if piece.span else 0
+    for one in glossary.find(piece.own_text):
+        if not any(within_word(piece.text, begin + place) for place in (one.start, one.end)):
+            yield one
 
 
 def _certain(scored: Hypothesis, first: int) -> Hypothesis:

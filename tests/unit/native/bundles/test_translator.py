@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+from types import SimpleNamespace
 
 import pytest
 from native_bundles import LINES, loaded
@@ -12,12 +13,13 @@ import fairseq_hrt
 from fairseq_hrt.cli.output_lines import by_sentence
 from fairseq_hrt.native.bundles import bundle
 from fairseq_hrt.native.bundles.decoder import Wanted
-from fairseq_hrt.native.bundles.translation import join_pieces
-from fairseq_hrt.native.bundles.translator import Translator
+from fairseq_hrt.native.bundles.translation import PreparedLine, join_pieces
+from fairseq_hrt.native.bundles.translator import Translator, _terms_in
 from fairseq_hrt.native.decoding import Hypothesis
 from fairseq_hrt.native.options.values import UnsupportedOption
 from fairseq_hrt.native.runtime.engine import Cancelled
 from fairseq_hrt.native.text.given_terms import without_terms
+from fairseq_hrt.native.text.glossary import Glossary
 
 # The bundles of both engines take their time.
 EITHER = pytest.mark.parametrize(
@@ -141,6 +143,14 @@ def test_terms_get_their_given_translations(bundles, engine):
         bundles / family, device="cpu", engine=engine, glossary=TERMS
     )
     assert given.translate(WITH_TERMS, max_len_b=8) == [one.text for one in found]
+
+
+def test_a_cut_through_a_word_makes_no_terms():
+    line = PreparedLine("start art st", ["st@@", "art", "art", "st"])
+    pieces = PreparedLine.pieces(line, SimpleNamespace(prefix_length=0), 1)
+    terms = Glossary({"art": "Kunst", "st": "Sankt"})
+    found = [[term.translation for term in _terms_in(piece, terms)] for piece in pieces]
+    assert found == [[], [], ["Kunst"], ["Sankt"]]
 
 
 def test_places_in_the_sentences_of_a_line_count_from_its_beginning(model):
