@@ -31,6 +31,8 @@ class EngineTranslationTask(DecodingTask):
 
     # Options of task and model in a training; None where a checkpoint is loaded.
     _trained_options: Optional[Dict[str, Any]] = None
+    # Whether the family's losses are always divided by sentences.
+    by_sentence = False
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
         """Builds the model and, with ``--eval-bleu``, the generator for validation.
@@ -83,6 +85,13 @@ class EngineTranslationTask(DecodingTask):
             raise ValueError(
                 f"{self.record.model} is trained with --criterion {' or '.join(losses)}, not"
                 f" {cfg._name}"
+            )
+        # fairseq-validate, which trains nothing, takes the option from the checkpoint.
+        asked = self._trained_options is not None and getattr(cfg, "sentence_avg", False) is True
+        if asked and self.by_sentence:
+            raise ValueError(
+                f"--sentence-avg: {cfg._name} is always divided by the number of sentences; leave"
+                " it out"
             )
         return super().build_criterion(cfg)
 

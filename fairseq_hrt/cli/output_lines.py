@@ -48,11 +48,10 @@ def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> Lis
     Raises:
         ValueError: the package that splits sentences is not installed.
     """
-    from ..native.bundles.translation import join_pieces
-    from ..native.text.sentences import split
+    from ..native.bundles.translation import join_pieces, joined_texts
 
     try:
-        lines = [split(text, model.bundle.source_lang).sentences for text in texts]
+        lines = [model.in_sentences(text) for text in texts]
     except ImportError:
         raise ValueError(
             "--split-sentences needs the package sentencex: pip install sentencex"
@@ -62,11 +61,9 @@ def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> Lis
     for text, line in zip(texts, lines):
         own = [next(found) for _ in line]
         if wanted["details"]:
-            joined.append(
-                replace(join_pieces(text, [[one, *one.alternatives] for one in own]), source=text)
-            )
+            joined.append(join_pieces(text, [[one, *one.alternatives] for one in own]))
         else:
-            joined.append(" ".join(one for one in own if one))
+            joined.append(joined_texts(own))
     return joined
 
 

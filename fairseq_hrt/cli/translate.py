@@ -183,11 +183,13 @@ def run(options: argparse.Namespace) -> None:
             use_shortlist=options.shortlist, glossary=options.glossary,
             **settings,
         )  # fmt: skip
+    skipped = False
     if options.resume:
-        resume_jobs(model, jobs, options)
+        skipped = resume_jobs(model, jobs, options)
     else:
         translate_jobs(model, jobs, options)
-    if options.glossary is not None and not model.terms_found:
+    # Lines of an earlier run may have held terms.
+    if options.glossary is not None and not model.terms_found and not skipped:
         logger.warning(
             "%s: none of its terms was found in the input; each line must hold a term of %s, a tab"
             " and the term's translation",
@@ -198,9 +200,9 @@ def run(options: argparse.Namespace) -> None:
         tell_engine(model)
 
 
-def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:
+def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> bool:
     """Translates the inputs of all ``jobs`` with ``model``, a Translator (``--resume``). Lines that
-    an interrupted run has finished are skipped."""
+    an interrupted run has finished are skipped; returns whether there were any."""
     from ..native.io.resuming import ResumableOutput, identified_options
 
     identity = {
@@ -214,14 +216,17 @@ def resume_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) ->
     if options.glossary is not None:
         identity["glossary"] = model.glossary.identity()
     outputs = [ResumableOutput(cast(Path, job.target), identity) for job in jobs]
+    skipped = False
     for job, output in zip(jobs, outputs):
         with output, input_lines(job.source) as lines:
             output.skip(lines)
+            skipped |= output.lines > 0
             if not output.finished:
                 translate_lines(model, lines, output.append, options, job, begun=output.lines)
                 output.finish()
     for output in outputs:
         output.forget()
+    return skipped
 
 
 def translate_jobs(model: Any, jobs: Sequence[Job], options: argparse.Namespace) -> None:

@@ -46,6 +46,7 @@ class CtcNllLossConfig(FairseqDataclass):
         " there: VALUE@UPDATE joined by colons, linear between them, k = thousand; 0 switches"
         " glancing off",
     )
+    sentence_avg: bool = II("optimization.sentence_avg")
 
 
 @dataclass

@@ -28,6 +28,7 @@ class CtcTranslationTask(EngineTranslationTask):
 
     cfg: CtcTaskConfig
     family = "ctc"
+    by_sentence = True
 
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions

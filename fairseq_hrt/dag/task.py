@@ -7,7 +7,6 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 import torch
-from fairseq.criterions import FairseqCriterion
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
@@ -30,6 +29,7 @@ class DagTranslationTask(EngineTranslationTask):
 
     cfg: DagTaskConfig
     family = "dag"
+    by_sentence = True
 
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
@@ -43,19 +43,6 @@ class DagTranslationTask(EngineTranslationTask):
         return GraphScorer(self.target_dictionary, lambda sample: self.graph(sample, None))
 
     # ------------------------------------------------------------------ training
-
-    def build_criterion(self, cfg: Any) -> FairseqCriterion:
-        """Builds the criterion.
-
-        Raises:
-            ValueError: this family is not trained with the criterion, or an option has no effect.
-        """
-        if self._trained_options is not None and getattr(cfg, "sentence_avg", False) is True:
-            raise ValueError(
-                f"--sentence-avg: {cfg._name} is always divided by the number of sentences; leave"
-                " it out"
-            )
-        return super().build_criterion(cfg)
 
     def size_rule(self, decoder: DagDecoder) -> SizeRule:
         """The rule for the number of vertices of a sentence's graph, from the options of the model

@@ -4,6 +4,7 @@ if the task is fairseq's."""
 import os
 import tempfile
 import threading
+import weakref
 from collections import OrderedDict
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,13 +68,33 @@ class TorchDecoder:
 
     def __init__(self, bundle: Bundle, *, device: Optional[str] = None) -> None:
         self.bundle, self.device = bundle, choose_device(device)
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Tuple[Any, ...], Prepared] = OrderedDict()
+        self._start_anew(forked=False)
+        _decoders.add(self)
         # Read once: for the options of the training here, for the model below.
         self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
         self.trained_task = self._states[str(bundle.paths[0])]["cfg"].task
         self.models: List[Any] = []
         self._loading: Dict[str, Any] = {}
+
+    def _start_anew(self, forked: bool) -> None:
+        self._lock, self._forked = threading.Lock(), forked
+        self._kept: OrderedDict[Tuple[Any, ...], Prepared] = OrderedDict()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """A context in which no other thread uses the models.
+
+        Raises:
+            RuntimeError: the process is a fork of the one that loaded them, and PyTorch would wait
+                for ever for threads, or for a GPU, that it has lost.
+        """
+        if self._forked and (self.device.type != "cpu" or torch.get_num_threads() > 1):
+            raise RuntimeError(
+                "PyTorch's threads and GPUs do not survive a fork: load the model in the forked"
+                " process alone, or with threads=1 on the CPU, or use the native engine"
+            )
+        with self._lock:
+            yield
 
     def identity(self) -> Dict[str, Any]:
         """What translations depend on besides bundle and options: ``{"engine": "torch", "device":
@@ -111,7 +132,7 @@ class TorchDecoder:
                 " --score-reference"
             )
         key = (wanted.alignments, wanted.graphs, given, *sorted(chosen.items()))
-        with self._lock:
+        with self._turn():
             if key not in self._kept:
                 with splittable(self.bundle.folder) as folder:
                     self._kept[key] = self._build(chosen, folder, wanted, given)
@@ -135,7 +156,7 @@ class TorchDecoder:
         progress and for ending the call early."""
         found: List[List[Hypothesis]] = [[] for _ in rows]
         done = 0
-        with self._lock:
+        with self._turn():
             for members in longest_first(rows, wanted.batch_size):
                 watch.go_on()
                 sample = self._sample(prepared.task, [rows[number] for number in members])
@@ -153,7 +174,7 @@ class TorchDecoder:
         ``</s>``; returns a hypothesis with log-probabilities for each. See
         :meth:`..native.bundles.decoder.Decoder.score`."""
         found: List[Any] = [None] * len(sources)
-        with self._lock:
+        with self._turn():
             for members in longest_first(sources, wanted.batch_size):
                 sample = self._pairs(
                     prepared.task, [sources[n] for n in members], [targets[n] for n in members]
@@ -168,7 +189,7 @@ class TorchDecoder:
         """Describes the graph of words that the model writes for each source, a list of ids that
         ends in ``</s>``, as plain data; see :meth:`..native.bundles.decoder.Decoder.graphs`."""
         found: List[Dict[str, Any]] = []
-        with self._lock:
+        with self._turn():
             for start in range(0, len(rows), wanted.batch_size):
                 watch.go_on()
                 sample = self._sample(prepared.task, rows[start : start + wanted.batch_size])
@@ -286,6 +307,20 @@ class TorchDecoder:
         if "engine" in task:
             task.engine = "torch"
         return config
+
+
+# Another thread of the parent process may have been decoding: then its lock is held for ever, and a
+# generator is in between two states. The weights never change.
+_decoders: "weakref.WeakSet[TorchDecoder]" = weakref.WeakSet()
+
+
+def _start_anew() -> None:
+    for decoder in _decoders:
+        decoder._start_anew(forked=True)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def _of_loading(config: Any) -> Dict[str, Any]:

@@ -16,6 +16,8 @@ from fairseq_hrt.autoregressive.task import (
     AutoregressiveTranslationConfig,
     AutoregressiveTranslationTask,
 )
+from fairseq_hrt.ctc.config import CtcNgramLossConfig, CtcTaskConfig
+from fairseq_hrt.ctc.task import CtcTranslationTask
 from fairseq_hrt.dag.config import DagNllLossConfig, DagTaskConfig
 from fairseq_hrt.dag.task import DagTranslationTask
 from fairseq_hrt.engine.models import build_generator
@@ -177,6 +179,25 @@ def test_the_options_of_a_criterion_are_seen_with_those_of_the_model(tiny):
         task.build_criterion(loss)
     task.build_model(tiny.arguments("dag_transformer", dag_upsample_base="predict"))
     task.build_criterion(loss)
+
+
+@pytest.mark.parametrize("family, options, loss", [
+    (DagTranslationTask, DagTaskConfig, DagNllLossConfig(_name="dag_nll_loss")),
+    (CtcTranslationTask, CtcTaskConfig, CtcNgramLossConfig(_name="ctc_ngram_loss")),
+])  # fmt: skip
+def test_a_loss_that_is_always_by_sentence_refuses_the_option(tiny, family, options, loss):
+    task = family(options(seed=1), tiny.dictionary(), tiny.dictionary())
+    # As fairseq puts it there, from --sentence-avg.
+    config = OmegaConf.create(
+        {"optimization": {"sentence_avg": True}, "criterion": OmegaConf.structured(loss)}
+    )
+    task._trained_options = {}
+    with pytest.raises(ValueError, match=f"--sentence-avg: {loss._name} is always divided by the"):
+        task.build_criterion(config.criterion)
+    task._trained_options = None
+    task.build_criterion(config.criterion)
+    config.optimization.sentence_avg, task._trained_options = False, {}
+    task.build_criterion(config.criterion)
 
 
 def test_options_that_nobody_gives_now_are_set_aside(tiny):

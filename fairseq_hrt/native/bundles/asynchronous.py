@@ -1,30 +1,36 @@
 """Translation in asyncio: calls that are made at the same time are decoded together."""
 
 import os
+import sys
 import threading
+import weakref
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ..text.glossary import Glossary
 from .batching import Batcher, QueueFull
-from .translation import PreparedLine, join_pieces, require_lines
+from .translation import PreparedLine, join_pieces, joined_texts, require_lines
 
 __all__ = ["AsyncTranslation", "QueueFull"]
 
 # Lines decoded together, lines that may wait, and how long the first waits for company.
 BATCH, QUEUE, SECONDS = 32, 4096, 0.003
+# Arguments of Translator.translate that belong to a batch, which other calls share.
+_OF_BATCHES = ("batch_size", "progress", "cancelled", "given")
 
 
 class AsyncTranslation:
     """Translates lines for asyncio: all calls put their lines into one queue, and a thread decodes
     the lines that wait there, of whatever call, in one batch. A forked process gets a queue of its
-    own.
+    own. The threads end with the object.
 
     Args:
-        translator: the :class:`.translator.Translator` that decodes the batches.
+        translator: the :class:`.translator.Translator` that decodes the batches; it must hold this
+            object, which does not keep it alive.
     """
 
     def __init__(self, translator: Any) -> None:
-        self._translator, self._lock = translator, threading.Lock()
+        # The threads would hold the model for ever.
+        self._translator, self._lock = weakref.proxy(translator), threading.Lock()
         self._batcher: Optional[Batcher] = None
         self._process = os.getpid()
 
@@ -38,22 +44,28 @@ class AsyncTranslation:
     ) -> Any:
         """Puts lines into the queue, waits, and returns their translations; for arguments, result
         and errors see :meth:`.translator.Translator.translate_async`."""
+        for name in _OF_BATCHES:
+            if name in decoding:
+                raise TypeError(
+                    f"translate_async takes no {name}, since calls share their batches: leave it"
+                    " out, or use translate"
+                )
         rows = [lines] if isinstance(lines, str) else list(lines)
         require_lines(rows)
         options: Dict[str, Any] = {name: _text(value) for name, value in decoding.items()}
+        # Scores take time, and without them the engine may leave out words that cannot be the best.
+        options["details"] = bool(details)
         if glossary is not None:
             options["glossary"] = glossary
-        found = await self._queue().submit(rows, **options) if rows else []
-        results: List[Any] = found if details else [one.text for one in found]
+        results = await self._queue().submit(rows, **options) if rows else []
         return results[0] if isinstance(lines, str) else results
 
-    def close(self) -> None:
-        """Lets the queue's threads end as soon as no more lines wait, but returns at once. Later
-        calls of :meth:`translate` start new threads."""
-        with self._lock:
-            batcher, self._batcher = self._batcher, None
-        if batcher is not None and self._process == os.getpid():
-            batcher.close()
+    def __del__(self) -> None:
+        # The threads of a parent process are not here, and at the interpreter's end they stand
+        # still; its lock may be held for ever.
+        ours = self._process == os.getpid() and not sys.is_finalizing()
+        if ours and self._batcher is not None:
+            self._batcher.close()
 
     def _queue(self) -> Batcher:
         if self._process != os.getpid():
@@ -69,15 +81,17 @@ class AsyncTranslation:
 
         def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
             return translator.translate(
-                list(pieces), details=True, batch_size=BATCH, cancelled=batcher.given_up, **options
+                list(pieces), batch_size=BATCH, cancelled=batcher.given_up, **options
             )
 
         def join(line: str, results: List[Any], options: Dict[str, Any]) -> Any:
+            if not options["details"]:
+                return joined_texts(results)
             return join_pieces(line, [[best, *best.alternatives] for best in results])
 
         batcher = Batcher(
-            decode, prepare=translator.prepare, join=join, max_batch=BATCH, max_queue=QUEUE,
-            wait=SECONDS,
+            decode, prepare=lambda line: translator.prepare(line), join=join, max_batch=BATCH,
+            max_queue=QUEUE, wait=SECONDS,
         )  # fmt: skip
         return batcher
 

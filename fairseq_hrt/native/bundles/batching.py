@@ -150,7 +150,8 @@ class Batcher:
         self._closed = False
         # What is being decoded.
         self._batch: List[_Piece] = []
-        lock = threading.Lock()
+        # Reentrant: close() may be called by the garbage collector, within any other method.
+        lock = threading.RLock()
         # Notified when there may be something to prepare, or to decode.
         self._submitted, self._ready = threading.Condition(lock), threading.Condition(lock)
         self._threads = [
@@ -213,7 +214,7 @@ class Batcher:
             self._closed = True
             self._notify()
         deadline = time.monotonic() + patience
-        for thread in self._threads:
+        for thread in set(self._threads) - {threading.current_thread()}:
             thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _give_up(self, request: _Request) -> None:

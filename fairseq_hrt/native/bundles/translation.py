@@ -1,7 +1,7 @@
 """The lines that translators take and the translations that they return, with either engine."""
 
 from dataclasses import dataclass, field
-from typing import Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ..text.given_terms import GivenTerm
 from ..text.pipeline import TextPipeline
@@ -55,7 +55,8 @@ class PreparedLine:
             return [whole]
         first = pipeline.prefix_length
         prefix, step = whole.words[:first], max(longest - first, 1)
-        places = [start for start, _ in locate(whole.text, whole.words)]
+        begin, end = whole.span or (0, len(whole.text))
+        places = [begin + start for start, _ in locate(whole.own_text, whole.words)]
         return [
             cls(
                 whole.text,
@@ -68,8 +69,8 @@ class PreparedLine:
                     if place <= min(symbol.place, len(whole) - 1) < place + step
                 ],
                 (
-                    places[place] if place > first else 0,
-                    places[place + step] if place + step < len(whole) else len(whole.text),
+                    places[place] if place > first else begin,
+                    places[place + step] if place + step < len(whole) else end,
                 ),
             )
             for place in range(first, len(whole), step)
@@ -165,6 +166,11 @@ def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int])
                 f"the {side} of pair {number} has {length} subwords with </s>, the model takes"
                 f" {most}: shorten or split it"
             )
+
+
+def joined_texts(texts: Iterable[str]) -> str:
+    """The translation of a line from the texts of its pieces' translations."""
+    return " ".join(text for text in texts if text)
 
 
 def join_pieces(line: Line, pieces: Sequence[Sequence[Translation]]) -> Translation:

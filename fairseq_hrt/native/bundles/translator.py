@@ -15,6 +15,7 @@ from typing import (
     Callable,
     Dict,
     FrozenSet,
+    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -28,8 +29,9 @@ from ..decoding import Hypothesis
 from ..io.escaping import printable
 from ..options.values import UnsupportedOption
 from ..text.given_terms import GivenTerm, with_terms
-from ..text.glossary import GivenGlossary, Glossary, Term
+from ..text.glossary import GivenGlossary, Glossary, Term, within_word
 from ..text.replacement import mostly_unknown, read_lexicon, unknown_words, with_words
+from ..text.sentences import split
 from ..text.unknown_symbols import UnknownSymbols, all_links, with_symbols
 from .asynchronous import AsyncTranslation
 from .bundle import Bundle
@@ -42,6 +44,7 @@ from .translation import (
     Translation,
     checked_batch_size,
     join_pieces,
+    joined_texts,
     raw_text,
     require_lengths,
     require_lines,
@@ -202,9 +205,7 @@ class Translator:
                     self._text(hypotheses[0], piece, lexicon, own_terms)[0]
                     for piece, hypotheses, own_terms in zip(own, best, line_terms)
                 ]
-                results.append(
-                    texts[0] if len(texts) == 1 else " ".join(text for text in texts if text)
-                )
+                results.append(texts[0] if len(texts) == 1 else joined_texts(texts))
                 continue
             translations = [
                 [self._translation(piece, one, lexicon, own_terms, aligned) for one in hypotheses]
@@ -230,11 +231,11 @@ class Translator:
         Args:
             lines: raw text; a single string is one line.
             details, glossary, decoding: see :meth:`translate`. Calls with glossaries of their own
-                are not decoded together unless they give the same object.
+                are not decoded together unless they give the same object. ``details`` is an option.
 
         Raises:
             ValueError: the task does not have an option, or refuses its value.
-            TypeError: a line is not a str.
+            TypeError: a line is not a str, or an argument is one of :meth:`translate` alone.
             QueueFull: thousands of lines wait already.
         """
         return await self._asynchronous.translate(
@@ -425,6 +426,23 @@ class Translator:
         words, symbols = self._unknown.words(line)
         return PreparedLine(line, words, symbols=symbols)
 
+    def in_sentences(self, line: str) -> List[PreparedLine]:
+        """The sentences of a line, as pieces of it; none if it is empty.
+
+        Raises:
+            ImportError: the package that splits sentences is not installed.
+        """
+        found, sentences = split(line, self.bundle.source_lang), []
+        begin = start = 0
+        for sentence, gap in zip(found.sentences, found.gaps):
+            begin += len(gap)
+            own = self.in_words(sentence)
+            span = begin, begin + len(sentence)
+            sentences.append(replace(own, text=line, start=start, span=span))
+            begin += len(sentence)
+            start += len(own) - self.pipeline.prefix_length
+        return sentences
+
     def mostly_unknown(self, line: Line) -> List[str]:
         """The words of a line that the model's dictionary lacks, if they are more than half of all
         words; else an empty list."""
@@ -466,7 +484,7 @@ class Translator:
         flat = [piece for own in pieces for piece in own]
         if glossary is None:
             return [NO_TERMS] * len(flat)
-        found = [glossary.find(piece.own_text) for piece in flat]
+        found = [[*_terms_in(piece, glossary)] for piece in flat]
         self.terms_found += sum(map(len, found))
         names = [
             [piece.own_text[one.start : one.end] for one in own] for piece, own in zip(flat, found)
@@ -556,6 +574,14 @@ class Translator:
             alignment=[place + piece.start for place in hypothesis.alignment if aligned],
             terms=given,
         )
+
+
+def _terms_in(piece: PreparedLine, glossary: Glossary) -> Iterator[Term]:
+    """The terms in a piece of a line; none where only the cut through a word made a word of it."""
+    begin = piece.span[0] if piece.span else 0
+    for one in glossary.find(piece.own_text):
+        if not any(within_word(piece.text, begin + place) for place in (one.start, one.end)):
+            yield one
 
 
 def _certain(scored: Hypothesis, first: int) -> Hypothesis:

@@ -1,7 +1,5 @@
 """Graph sizes, training pairs that are left out, and batches that are divided."""
 
-from argparse import Namespace
-
 import pytest
 import torch
 from fairseq.data import LanguagePairDataset
@@ -134,13 +132,6 @@ def test_pairs_without_a_path_are_named(family, caplog):
     # 12 vertices: 3 steps of at most 3 do not reach the last one, 8 do.
     assert kept(upsample_scale="3", max_transition_length=3).tolist() == [0, 1]
     assert "--dag-max-transition-length 3: 1 of 2 training pairs have no path" in caplog.text
-
-
-def test_sentence_avg_is_refused(family):
-    task = family.task()
-    task._trained_options = {}
-    with pytest.raises(ValueError, match="--sentence-avg: dag_nll_loss is always divided"):
-        task.build_criterion(Namespace(_name="dag_nll_loss", sentence_avg=True))
 
 
 def test_batches_keep_to_their_vertices(family):

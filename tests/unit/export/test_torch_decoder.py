@@ -1,6 +1,8 @@
 """Bundles on PyTorch's engine: devices, caches, folders with odd names."""
 
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,27 @@ def test_names_with_colons(folder, model, tmp_path, monkeypatch):
     assert fairseq_hrt.from_pretrained(folder.name, device="cpu").translate(
         lines
     ) == model.translate(lines)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_process_decodes_with_one_thread_or_refuses(model):
+    expected, threads = model.translate("a b"), torch.get_num_threads()
+    torch.set_num_threads(1)
+    # As if another thread were decoding.
+    with model.decoder._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            try:
+                alike = model.translate("a b") == expected
+                torch.set_num_threads(2)
+                with pytest.raises(RuntimeError, match="do not survive a fork: .* threads=1 on"):
+                    model.translate("a b")
+                os._exit(0 if alike else 1)
+            finally:
+                os._exit(2)
+    torch.set_num_threads(threads)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_decoders_of_many_options_are_not_all_kept(model, monkeypatch):

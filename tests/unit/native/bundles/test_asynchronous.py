@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+import weakref
 
 import pytest
 from native_bundles import with_runtime
@@ -24,11 +25,11 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def batches(model, monkeypatch):
-    """The lines of each call of the decoder."""
+    """The lines of each call of the decoder, and whether details were asked for."""
     found, translate = [], model.translate
 
     def watched(lines, **options):
-        found.append([raw_text(line) for line in lines])
+        found.append(([raw_text(line) for line in lines], options.get("details", False)))
         return translate(lines, **options)
 
     monkeypatch.setattr(model, "translate", watched)
@@ -47,7 +48,7 @@ def test_calls_at_the_same_time_share_batches_and_find_the_same(model, batches):
     assert len(batches[:-5]) <= 4 < len(LINES)
 
 
-def test_details_single_lines_and_nothing(model):
+def test_details_single_lines_and_nothing(model, batches):
     async def run():
         return (
             await model.translate_async("a b", details=True),
@@ -56,6 +57,9 @@ def test_details_single_lines_and_nothing(model):
         )
 
     detailed, nothing, long = asyncio.run(run())
+    # Scores are computed only for those who want them.
+    (_, first), *others = batches
+    assert first and others and not any(details for _, details in others)
     expected = model.translate("a b", details=True)
     assert (detailed.text, detailed.score, detailed.tokens) == (
         expected.text, expected.score, expected.tokens,
@@ -75,11 +79,45 @@ def test_what_is_refused_reaches_its_caller_alone(model, monkeypatch):
     assert found == model.translate("a")
     with pytest.raises(TypeError):
         asyncio.run(model.translate_async([3]))
+    for name in ("batch_size", "progress", "cancelled", "given"):
+        with pytest.raises(TypeError, match=f"translate_async takes no {name}, .*: leave it out"):
+            asyncio.run(model.translate_async([], **{name: None}))
     monkeypatch.setattr(asynchronous, "QUEUE", 1)
-    model._asynchronous.close()
+    del model._asynchronous
     with pytest.raises(QueueFull):
         asyncio.run(model.translate_async(["a", "b"]))
-    model._asynchronous.close()
+    del model._asynchronous
+
+
+def test_a_model_that_nobody_holds_is_freed_with_its_threads(model):
+    own = fairseq_hrt.from_pretrained(model.bundle.folder, engine="native", threads=1)
+    asyncio.run(own.translate_async("a"))
+    threads, alive = own._asynchronous._queue()._threads, weakref.ref(own)
+    entered, go_on, translate = threading.Event(), threading.Event(), type(own).translate
+
+    def slow(lines, **options):
+        entered.set()
+        assert go_on.wait(10)
+        return translate(alive(), lines, **options)
+
+    own.translate = slow
+
+    async def cancelled(holder):
+        call = asyncio.ensure_future(holder.pop().translate_async("a"))
+        while not entered.is_set():
+            await asyncio.sleep(0.001)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+
+    holder = [own]
+    del own
+    # The thread that decodes may be the last to hold it.
+    asyncio.run(cancelled(holder))
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert alive() is None
 
 
 def test_a_call_whose_time_is_over_leaves_the_queue(model, monkeypatch):

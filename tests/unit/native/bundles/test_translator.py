@@ -3,20 +3,23 @@
 import asyncio
 import re
 import threading
+from types import SimpleNamespace
 
 import pytest
 from native_bundles import LINES, loaded
 from tiny_models import SIZES, write_bundle
 
 import fairseq_hrt
+from fairseq_hrt.cli.output_lines import by_sentence
 from fairseq_hrt.native.bundles import bundle
 from fairseq_hrt.native.bundles.decoder import Wanted
-from fairseq_hrt.native.bundles.translation import join_pieces
-from fairseq_hrt.native.bundles.translator import Translator
+from fairseq_hrt.native.bundles.translation import PreparedLine, join_pieces
+from fairseq_hrt.native.bundles.translator import Translator, _terms_in
 from fairseq_hrt.native.decoding import Hypothesis
 from fairseq_hrt.native.options.values import UnsupportedOption
 from fairseq_hrt.native.runtime.engine import Cancelled
 from fairseq_hrt.native.text.given_terms import without_terms
+from fairseq_hrt.native.text.glossary import Glossary
 
 # The bundles of both engines take their time.
 EITHER = pytest.mark.parametrize(
@@ -142,6 +145,40 @@ def test_terms_get_their_given_translations(bundles, engine):
         bundles / family, device="cpu", engine=engine, glossary=TERMS
     )
     assert given.translate(WITH_TERMS, max_len_b=8) == [one.text for one in found]
+
+
+def test_a_cut_through_a_word_makes_no_terms():
+    line = PreparedLine("start art st", ["st@@", "art", "art", "st"])
+    pieces = PreparedLine.pieces(line, SimpleNamespace(prefix_length=0), 1)
+    terms = Glossary({"art": "Kunst", "st": "Sankt"})
+    found = [[term.translation for term in _terms_in(piece, terms)] for piece in pieces]
+    assert found == [[], [], ["Kunst"], ["Sankt"]]
+
+
+def test_places_in_the_sentences_of_a_line_count_from_its_beginning(model):
+    pytest.importorskip("sentencex")
+    long = " ".join(["a b"] * 150)
+    line = f"  a b\nc d  \n {long}\n\n a e "
+    terms = {"a": "Ach", "c": "See"}
+    options = {"max_len_b": 5, "unkpen": -100, "replace_unk": True}
+    (found,) = by_sentence(model, [line], {"details": True, "batch_size": 4, **options})
+    expected, start = [], 0
+    for sentence in ("a b", "c d", long, "a e"):
+        alone = model.translate(sentence, details=True, **options)
+        expected += [place + start for place in alone.alignment]
+        start += len(sentence.split())
+    assert found.source == line and found.alignment == expected
+    (found,) = by_sentence(model, [line], {"details": True, "batch_size": 4, "glossary": terms})
+    places = [place for place, sign in enumerate(line) if sign in terms]
+    assert sorted(term.origin for term in found.terms) == places
+    assert all(line[term.origin] == term.source for term in found.terms)
+    # The only sentence of its line, with its other hypotheses.
+    (found,) = by_sentence(
+        model, ["  a"], {"details": True, "glossary": terms, "nbest": 2, "beam": 2}
+    )
+    for one in (found, *found.alternatives):
+        assert (one.source, one.terms[0].origin) == ("  a", 2)
+    assert len(found.alternatives) == 1
 
 
 @EITHER
