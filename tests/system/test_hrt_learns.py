@@ -5,17 +5,14 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-LETTERS = "abcd"
-
 
 @pytest.fixture(scope="module")
 def trained(learn_capitals):
     """A model that turns letters into capital letters, trained for chunk sizes 2 and 3, the last
     updates with one of four sentences still word by word; returns (data, checkpoint)."""
     return learn_capitals(
-        LETTERS, 4, {"train": 2000, "valid": 1, "test": 100}, "--task", "translation_hrt",
-        "--criterion", "hrt_loss", "--arch", "hrt_transformer_tiny", "--hrt-chunk-sizes", "2,3",
-        "--max-update", "300", "--hrt-curriculum-steps", "400",
+        "--task", "translation_hrt", "--criterion", "hrt_loss", "--arch", "hrt_transformer_tiny",
+        "--hrt-chunk-sizes", "2,3", "--max-update", "180", "--hrt-curriculum-steps", "240",
     )  # fmt: skip
 
 
