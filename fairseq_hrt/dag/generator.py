@@ -122,7 +122,7 @@ class DagGenerator(EngineGenerator):
         self._builder: Optional[GraphBuilder] = None
         self._graphs: Optional[Graphs] = None
         self._static: Optional[StaticPaths] = None
-        # Who gives --dag-max-graph knows.
+        # No warning: the user has given --dag-max-graph.
         self._warned_of_clamping = options.dag_max_graph is not None
 
     def decode(
