@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 from fairseq_hrt.training.model_options import flat_names, flatten_options
 
-FAMILIES = ("hrt", "bidirectional", "dag")
+FAMILIES = ("hrt", "bidirectional", "dag", "ctc")
 ARCHITECTURES = [f"{family}_transformer_tiny" for family in FAMILIES]
 
 
