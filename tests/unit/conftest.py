@@ -241,7 +241,7 @@ def bundles(request, tmp_path_factory):
 
 @pytest.fixture
 def works(monkeypatch):
-    """What a command says that it does, where it takes long."""
+    """The names of the work that a command shows as it begins."""
     found, begin = [], Doing.__enter__
 
     def enter(self):

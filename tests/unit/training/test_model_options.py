@@ -42,7 +42,7 @@ def other_value(config, path):
 
 def configuration(monkeypatch, architecture, given):
     """What the model of an architecture would be built from."""
-    # What ctc asks of its decoder.
+    # The part of a model that ctc asks.
     decoder = Namespace(rule=Namespace(copies=False))
     task = Namespace(source_dictionary=None, target_dictionary=None)
 
