@@ -225,7 +225,7 @@ def box(
 UPPER = [
     [("cli", "the verbs of fairseq-hrt")],
     [("evaluation", "quality, speed, traces"), ("export", "checkpoints to bundles")],
-    [(name, "") for name in ("autoregressive", "hrt", "bidirectional", "dag", "jacobi")],
+    [(name, "") for name in ("autoregressive", "hrt", "bidirectional", "dag", "jacobi", "ctc")],
     [("task.py, decoding_task.py", "the base of the families' tasks")],
     [("engine", "cached steps, searches"), ("training", "targets, losses, presets")],
     [("loading", "checkpoints"), ("ops", "dynamic programs"), ("compat", "fairseq repaired")],
@@ -245,12 +245,16 @@ def storey(
     left, width, gap = 18, 698, 10
     y, parts = top + 36, []
     for row in rows:
-        own = (width - 2 * gap - gap * (len(row) - 1)) // len(row)
-        height = 34 if not any(what for _, what in row) else 48
-        for place, (name, what) in enumerate(row):
+        explained, space = any(what for _, what in row), width - gap * (len(row) + 1)
+        height = 48 if explained else 34
+        # Names alone are as wide as they are long.
+        shares = [1 if explained else len(name) + 4 for name, _ in row]
+        x = left + gap
+        for (name, what), share in zip(row, shares):
+            own = space * share // sum(shares)
             lines = [what] if what else []
-            x = left + gap + place * (own + gap)
             parts += box(x, y, own, name, lines, fill if what else "#e8f6ec", height)
+            x += own + gap
         y += height + gap
     frame = (
         f'<rect x="{left}" y="{top:g}" width="{width}" height="{y - top:g}" rx="9" fill="none"'

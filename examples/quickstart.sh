@@ -4,7 +4,7 @@
 # (examples/study/measured/quickstart.json).
 #
 #   bash examples/quickstart.sh                                 the built-in English-German corpus
-#   FAMILIES=all bash examples/quickstart.sh                    all families, which takes longer
+#   FAMILIES=all bash examples/quickstart.sh                    all four, which takes longer
 #   DATA=folder SRC=en TGT=de bash examples/quickstart.sh       raw files train/valid/test.{en,de},
 #                                                               plain or gzip
 #

@@ -29,7 +29,7 @@ fail() {
 step() {
     local what=$1
     shift
-    echo "setup_env.sh: $what"
+    echo "setup_env.sh: [$SECONDS s] $what"
     "$@" >>"$LOG" 2>&1 || {
         tail -n 20 "$LOG" >&2
         fail "failed: $what (its output is in $LOG)"
@@ -86,6 +86,8 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+# Measured: examples/study/measured/quickstart.json.
+echo "setup_env.sh: this takes about 100 s on two cores with PyTorch for CPUs, longer with that for CUDA"
 aside /dev/null "$python" -I fairseq_hrt/native/runtime/build.py
 kernel=$!
 if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then

@@ -24,8 +24,9 @@ if trained "$OUT/hrt/checkpoint_last.pt"; then
     native_systems "HRT k=2 (1,1)" "$OUT/hrt/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=2
     native_systems "HRT k=3 (1,1)" "$OUT/hrt/checkpoint_last.pt" translation_hrt,hrt_decode_chunk=3
 fi
+# Of the students the last checkpoint, as in their own recipes: the learning rate has come down to 0
+# there.
 for model in "IBDecoder 2x1" "IB+SA(2) 2x2"; do
-    # As their own recipe: the learning rate has come down to 0 there.
     checkpoint=$OUT/bidirectional_${model##* }/checkpoint_last.pt
     if trained "$checkpoint"; then
         bidirectional_systems "${model% *}" "$checkpoint"
@@ -33,14 +34,14 @@ for model in "IBDecoder 2x1" "IB+SA(2) 2x2"; do
     fi
 done
 for model in "DAG dag_nll" "FA-DAT dag_fuzzy"; do
-    checkpoint=$OUT/${model##* }/checkpoint_best.pt
+    checkpoint=$OUT/${model##* }/checkpoint_last.pt
     if trained "$checkpoint"; then
         dag_systems "${model% *}" "$checkpoint"
         native_systems "${model% *} greedy" "$checkpoint" translation_dag,dag_decode_strategy=greedy
     fi
 done
 for model in "CTC ctc_nll" "CTC (n-grams) ctc_ngram"; do
-    checkpoint=$OUT/${model##* }/checkpoint_best.pt
+    checkpoint=$OUT/${model##* }/checkpoint_last.pt
     if trained "$checkpoint"; then
         ctc_systems "${model% *}" "$checkpoint"
         native_systems "${model% *} greedy" "$checkpoint" translation_ctc

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..native.io.files import content_hash, new_folder
-from ..native.io.progress import Progress
+from ..native.io.progress import Doing, Progress
 from .child_process import run_module
 from .command import (
     add_data_arguments,
@@ -181,11 +181,13 @@ def run(options: argparse.Namespace) -> None:
     if left:
         logger.info("%d blocks of other shards are not there yet; the last shard merges", left)
         return
-    statistics = merge(
-        options.out, plan, lambda number: subwords(words, dataset[number]["source"].tolist()),
-        languages, "train",
-    )  # fmt: skip
-    binarise(options.out, options.data, languages, options.workers)
+    with Doing("merging the translations"):
+        statistics = merge(
+            options.out, plan, lambda number: subwords(words, dataset[number]["source"].tolist()),
+            languages, "train",
+        )  # fmt: skip
+    with Doing("binarising the translations"):
+        binarise(options.out, options.data, languages, options.workers)
     sys.stdout.write("".join(f"{name}: {value}\n" for name, value in statistics.items()))
 
 

@@ -96,12 +96,13 @@ def run(options: argparse.Namespace) -> None:
     from ..loading.checkpoints import reading
 
     path, arguments, codes = what_to_load(options)
-    config = generation_config(
-        [*arguments, "--path", str(path), "--cpu", "--task", "translation"], str(path)
-    )
-    with reading(path, "has no usable dictionaries"):
-        task = tasks.setup_task(config.task)
-    model = load_models([path], config, task, torch.device("cpu")).models[0]
+    with Doing("loading the model"):
+        config = generation_config(
+            [*arguments, "--path", str(path), "--cpu", "--task", "translation"], str(path)
+        )
+        with reading(path, "has no usable dictionaries"):
+            task = tasks.setup_task(config.task)
+        model = load_models([path], config, task, torch.device("cpu")).models[0]
     with Doing("converting and comparing"):
         exported = export(
             model,

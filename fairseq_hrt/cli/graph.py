@@ -18,7 +18,9 @@ import logging
 import sys
 from dataclasses import replace
 
+from ..native.io.escaping import printable
 from ..native.io.files import write_text
+from ..native.io.progress import Doing
 from .command import (
     add_data_arguments,
     add_numbers,
@@ -67,7 +69,8 @@ def run(options: argparse.Namespace) -> None:
             " leave engine= out"
         )
     spec = replace(spec, engine="torch")
-    system = FairseqSystem(spec, data_arguments(options))
+    with Doing(f"loading {printable(spec.name)}"):
+        system = FairseqSystem(spec, data_arguments(options))
     if not hasattr(system.generator, "describe_graphs"):
         raise ValueError(
             f"system {system.name!r} (task {system.task_name}) writes no graph: give a"

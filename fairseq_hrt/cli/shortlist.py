@@ -17,6 +17,7 @@ import argparse
 import logging
 from pathlib import Path
 
+from ..native.io.progress import Doing
 from .command import add_data_arguments, add_numbers, command, data_arguments
 from .parser import verb_parser
 
@@ -71,14 +72,16 @@ def run(options: argparse.Namespace) -> None:
     numbers = range(min(len(dataset), options.sentences))
     special = task.source_dictionary.nspecial
     # Special symbols, <unk> among them, are candidates anyway.
-    sides = [
-        Sentences(row[row >= special] for row in (side[number].numpy() for number in numbers))
-        for side in (dataset.src, dataset.tgt)
-    ]
+    with Doing("reading the sentences"):
+        sides = [
+            Sentences(row[row >= special] for row in (side[number].numpy() for number in numbers))
+            for side in (dataset.src, dataset.tgt)
+        ]
     logger.info("%d pairs of sentences", len(numbers))
     table = train(*sides, iterations=options.iterations)
     words = (task.source_dictionary.symbols, task.target_dictionary.symbols)
-    count = write_lex(options.output, table, *words, best=options.best, least=options.least)
+    with Doing("writing the table"):
+        count = write_lex(options.output, table, *words, best=options.best, least=options.least)
     logger.info(
         "%d pairs of words, the likeliest %d written to %s",
         len(table.sources),

@@ -62,9 +62,9 @@ class CtcTransformerModel(ConfiguredTransformer):
         source, target = task.source_dictionary, task.target_dictionary
         if model.decoder.rule.copies and source.symbols != target.symbols:
             raise ValueError(
-                "--ctc-inputs copy reads source tokens by the target dictionary: it needs one"
-                " dictionary for both languages (fairseq-preprocess --joined-dictionary), or give"
-                " --ctc-inputs unk"
+                f"--ctc-inputs {model.decoder.inputs} reads source tokens by the target dictionary:"
+                " it needs one dictionary for both languages (fairseq-preprocess"
+                " --joined-dictionary), or give --ctc-inputs unk"
             )
         return model
 

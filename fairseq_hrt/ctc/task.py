@@ -1,22 +1,19 @@
 """Task ``translation_ctc``."""
 
 import logging
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
-from ..engine import to_fairseq
-from ..native.decoding import Hypothesis
 from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask
 from .config import CtcTaskConfig
-from .criterion import log_likelihood
 from .generator import CtcGenerator
 from .sample import CtcSample, ctc_sample
+from .scorer import CtcScorer
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +34,9 @@ class CtcTranslationTask(EngineTranslationTask):
 
     def make_scorer(
         self, models: Sequence[FairseqEncoderDecoderModel], args: Any, options: DecodingOptions
-    ) -> "CtcScorer":
+    ) -> CtcScorer:
         self.decoder = models[0].decoder
-        return CtcScorer(self.target_dictionary, self)
+        return CtcScorer(self.target_dictionary, lambda sample: self.ctc_sample(sample, None))
 
     def ctc_sample(self, sample: Dict[str, Any], update: Optional[int]) -> CtcSample:
         """The :class:`CtcSample` of a batch; ``update`` is None outside training."""
@@ -80,45 +77,3 @@ class CtcTranslationTask(EngineTranslationTask):
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
         return {**sample, "ctc": self.ctc_sample(sample, update)}
-
-
-class CtcScorer:
-    """Scores given translations by log P(y) over all outputs.
-
-    Args:
-        dictionary: the target dictionary.
-        task: makes the :class:`CtcSample` of each batch.
-    """
-
-    def __init__(self, dictionary: Dictionary, task: CtcTranslationTask) -> None:
-        self.dictionary, self.task = dictionary, task
-        # Read by fairseq's command line.
-        self.eos = dictionary.eos()
-
-    @torch.no_grad()
-    def generate(
-        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
-    ) -> List[List[Dict]]:
-        """One hypothesis per sentence: its reference, with the score log P(y | x) divided by the
-        number of tokens, ``</s>`` included. Each token gets this score; -inf if there are too few
-        positions."""
-        if len(models) > 1:
-            raise ValueError(
-                "--score-reference scores with one ctc_transformer; give one checkpoint"
-            )
-        model, ctc, source = models[0], self.task.ctc_sample(sample, None), sample["net_input"]
-        model.eval()
-        output = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], ctc=ctc)
-        totals = log_likelihood(output.log_probs, ctc, model.decoder.blank).tolist()  # [B]
-        found = []
-        for words, length, total in zip(ctc.targets.tolist(), ctc.target_lengths.tolist(), totals):
-            part = total / (length + 1)
-            hypothesis = Hypothesis(
-                tokens=[*words[:length], self.eos],
-                score=part,
-                positional_scores=[part] * (length + 1),
-                token_steps=[1] * (length + 1),
-                steps=1,
-            )
-            found.append([{**to_fairseq(hypothesis), "log_likelihood": total}])
-        return found

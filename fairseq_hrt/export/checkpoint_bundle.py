@@ -21,6 +21,7 @@ from ..native.bundles.data_options import language_of_data, language_pair
 from ..native.bundles.description import checked_options
 from ..native.bundles.pretrained import from_pretrained
 from ..native.io.escaping import shown
+from ..native.io.progress import Doing
 from .preparation import find_recipe, require_translations
 from .runtime_bundle import add_runtime
 
@@ -66,7 +67,9 @@ def pack(
     engine = "torch" if runtime is None else "native"
 
     def check(made: Path) -> None:
-        require_translations(from_pretrained(made, device="cpu", engine=engine), data)
+        with Doing("loading the bundle"):
+            translator = from_pretrained(made, device="cpu", engine=engine)
+        require_translations(translator, data)
 
     return make_bundle(folder, checkpoints, data, **described, complete=whole, check=check)
 
@@ -120,7 +123,8 @@ def make_bundle(
         if file is not None:
             require_file(file)
     if states is None:
-        states = [read_checkpoint(path) for path in checkpoints]
+        with Doing("reading the model"):
+            states = [read_checkpoint(path) for path in checkpoints]
     config = states[0]["cfg"]["task"]
     # Nothing is packed that load_bundle would refuse.
     task = require_known_task(task or task_name(config), str(folder))
@@ -128,10 +132,11 @@ def make_bundle(
     pair = languages_of(config, data, checkpoints[0], languages)
     for language in pair:
         require_dictionary(data, language)
-    recipe, fit = find_recipe(
-        data, pair, tokenizer=tokenizer, subwords=subwords, codes=codes,
-        target_codes=target_codes, sources=sources,
-    )  # fmt: skip
+    with Doing("comparing the text preparation with the data"):
+        recipe, fit = find_recipe(
+            data, pair, tokenizer=tokenizer, subwords=subwords, codes=codes,
+            target_codes=target_codes, sources=sources,
+        )  # fmt: skip
     checked = {} if fit is None else {"text preparation": str(fit)}
     bundle = Bundle(
         folder=folder,

@@ -13,7 +13,7 @@ from typing import Any, Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from ..native.io.progress import Progress
+from ..native.io.progress import Doing, Progress
 from ..native.io.streams import writing
 
 # Pairs of words of a block.
@@ -157,7 +157,8 @@ def train(
         raise ValueError(
             "there is no pair of sentences with words on both sides: give text with translations"
         )
-    keys = _different(block.keys for block in _blocks(sources, targets, width))
+    with Doing("collecting the pairs of words"):
+        keys = _different(block.keys for block in _blocks(sources, targets, width))
     owners = keys // width
     firsts = np.flatnonzero(np.diff(owners, prepend=-1))
     sizes = np.diff(np.append(firsts, len(keys)))

@@ -101,7 +101,8 @@ def add_runtime(
             f"--runtime: an ensemble of {len(bundle.models)} models is decoded by PyTorch only;"
             " give one checkpoint, or leave --runtime out"
         )
-    eager = TorchDecoder(bundle, device="cpu")
+    with Doing("loading the model"):
+        eager = TorchDecoder(bundle, device="cpu")
     in_torch = Translator(bundle, eager)
     wanted = Wanted(32)
     generator = eager.prepare(in_torch.defaults, wanted, frozenset())
@@ -130,13 +131,16 @@ def add_runtime(
     first_words = decoder.first_words(options, len(sentences))
     with Progress("sentences by PyTorch, to compare with", len(sentences)) as progress:
         expected = eager.decode(generator, sentences, wanted, Watch(progress.reach))
-    if weights != "float32":
-        # The conversion itself is checked without rounding.
-        with Engine(*make_model(weights="float32"), threads=decoder.engine.threads) as exact:
-            require_equal(
-                agreement(exact.decode(sentences, options, first_words=first_words), expected)
-            )
-    found = agreement(decoder.engine.decode(sentences, options, first_words=first_words), expected)
+    with Doing("comparing the native engine with PyTorch"):
+        if weights != "float32":
+            # The conversion itself is checked without rounding.
+            with Engine(*make_model(weights="float32"), threads=decoder.engine.threads) as exact:
+                require_equal(
+                    agreement(exact.decode(sentences, options, first_words=first_words), expected)
+                )
+        found = agreement(
+            decoder.engine.decode(sentences, options, first_words=first_words), expected
+        )
     if weights == "float32":
         require_equal(found)
     logger.info("runtime, %s: %s", weights, found)

@@ -1,5 +1,5 @@
 """The CTC family through the real command line: train, fine-tune, resume, decode, score, bundle,
-and what is refused."""
+trace, distil, and what is refused."""
 
 import pytest
 from command_line import (
@@ -60,6 +60,43 @@ def test_fine_tuning_by_ngrams_and_decoding(command, toy_data, student, tmp_path
         assert all(len(best) == (2 if "nbest" in options else 1) for best in found.values())
     scored = command("fairseq-generate", toy_data, *DECODE, "--path", path, "--score-reference")
     assert sorted(hypotheses(scored.stdout)) == list(range(20))
+
+
+def test_a_bundle_translates_and_is_traced_and_distilled(command, toy_data, student, tmp_path):
+    bundle, system = tmp_path / "bundle", f"name=ctc,path={student[0]},beam=1,max_len_b=20"
+    command(
+        "fairseq-hrt", "bundle", student[0], "--data", toy_data, "--tokenizer", "space",
+        "--subwords", "none", "--set", "beam=1", "--set", "max_len_b=20", "--runtime", "float32",
+        "--output", bundle,
+    )  # fmt: skip
+    arguments = [toy_data, *DECODE, "--path", student[0], "--beam", "1"]
+    expected = hypotheses(command("fairseq-generate", *arguments).stdout)
+    lines = (toy_data.parent / "test.de").read_text()
+    for engine in ("native", "torch"):
+        found = command("fairseq-hrt", "translate", bundle, "--engine", engine, stdin=lines).stdout
+        assert found.splitlines() == [expected[number][0] for number in range(20)]
+    # All words of one pass.
+    traced = command("fairseq-hrt", "trace", bundle, "--text", lines.splitlines()[0]).stdout
+    shown = " ".join(f"●{word}" for word in [*expected[0][0].split(), "</s>"])
+    assert shown in traced and "in 1 passes" in traced
+    out = tmp_path / "distilled"
+    command(
+        "fairseq-hrt", "distill", toy_data, "--gen-subset", "test", "--system", system, "--out", out
+    )
+    assert (out / "train.en").read_text().splitlines() == [
+        expected[number][0] for number in range(20)
+    ]
+
+
+@pytest.mark.parametrize("verb, message", [
+    ("graph", "writes no graph: give a dag_transformer"), ("export", "a CtcTransformerModel does not write one word after another"),
+])  # fmt: skip
+def test_verbs_of_other_families_refuse_it(command, toy_data, student, tmp_path, verb, message):
+    arguments = {
+        "graph": [toy_data, "--system", f"name=ctc,path={student[0]}", "--out", tmp_path],
+        "export": [student[0], "--data", toy_data, "--output", tmp_path / "out"],
+    }[verb]
+    assert message in refused(command, "fairseq-hrt", verb, *arguments)
 
 
 def test_a_resumed_training_ends_as_if_it_had_not_stopped(command, toy_data, tmp_path):

@@ -12,6 +12,7 @@ FAMILIES = {
     "hrt": "hrt_transformer --criterion hrt_loss --hrt-chunk-sizes 2,3 --hrt-curriculum-steps 4",
     "bidirectional": "bidirectional_transformer --criterion bidirectional_loss",
     "dag": "dag_transformer --criterion dag_nll_loss --dag-upsample-scale 4",
+    "ctc": "ctc_transformer --criterion ctc_nll_loss --ctc-inputs unk",
 }
 
 

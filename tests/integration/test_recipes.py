@@ -401,6 +401,16 @@ def test_one_row_for_each_family_or_all_of_them():
     assert bash(EXAMPLES / "quickstart.sh", DRY_RUN="1", ROWS="some", check=False).returncode == 1
 
 
+def test_the_comparison_of_all_takes_the_checkpoints_of_each_recipe():
+    def checkpoints(recipe):
+        return set(re.findall(r"path=([^, ]+)", " ".join(commands(recipe)[-1])))
+
+    families = ("hrt", "bidirectional", "dag", "ctc")
+    own = set().union(*(checkpoints(f"multi30k/{family}/benchmark.sh") for family in families))
+    # Students of raw targets are for bidirectional's page alone.
+    assert checkpoints("multi30k/compare_all.sh") == {one for one in own if "_raw/" not in one}
+
+
 @pytest.mark.parametrize("families, models", [
     (None, ["at", "hrt", "bidirectional_2x1"]),
     ("hrt", ["at", "hrt"]),

@@ -1,6 +1,7 @@
 """examples/setup_env.sh with a Python that installs nothing and notes what it is asked for."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -73,6 +74,10 @@ def test_two_at_once_set_up_once(started):
     second = started()
     assert "waiting for another set-up of this folder" in second.communicate(timeout=30)[0]
     assert second.returncode == 0 and first.wait(30) == 0
+    # How long it takes, and how long it has taken.
+    shown = first.stdout.read()
+    assert "about 100 s" in shown.splitlines()[0]
+    assert re.search(r"\[\d+ s\] looking it over\n.*\.venv is ready\n$", shown), shown
     calls = started.calls()
     assert sum("-m venv" in call for call in calls) == 1
     assert started.stamp.read_text()

@@ -18,6 +18,7 @@ from tiny_weights import TINY, built_once, seed_host, sharpen
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import fairseq_hrt  # noqa: F401  (registers the families)
+from fairseq_hrt.native.io.progress import Doing
 
 PAD, EOS = 1, 2
 
@@ -236,6 +237,19 @@ def bundles(request, tmp_path_factory):
                 with_runtime(place / family, family)
             (place / "complete").touch()
     return place
+
+
+@pytest.fixture
+def works(monkeypatch):
+    """The names of the work that a command shows as it begins."""
+    found, begin = [], Doing.__enter__
+
+    def enter(self):
+        found.append(self.unit)
+        return begin(self)
+
+    monkeypatch.setattr(Doing, "__enter__", enter)
+    return found
 
 
 @pytest.fixture

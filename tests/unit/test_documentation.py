@@ -90,3 +90,12 @@ def test_settings_at_the_papers_size_are_those_of_the_recipes(command):
     chosen = ["--user-dir", ROOT / "fairseq_hrt", "--task", "translation_dag"]
     found = command("fairseq-train", "--help", *chosen).stdout
     assert {"--dag-batch-vertices", "--update-freq"} <= shown <= set(re.findall(r"--[\w-]+", found))
+
+
+def test_every_paper_of_a_family_can_be_cited():
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    for page in sorted((ROOT / "docs/families").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        section = text.partition("\n## Paper\n")[2]
+        for title in re.findall(r"\*([^*]+)\.\*", " ".join(section.split())):
+            assert f'title: "{title}' in cited, f"{page.name}: {title}"

@@ -20,6 +20,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from ..io.escaping import code_in_markdown, in_markdown, printable
 from ..io.files import content_hash, new_folder, remove_leftovers
+from ..io.progress import Doing
 from ..plugin import plugin
 from ..text.dictionary import Words
 from ..text.moses_rules import MosesRules
@@ -216,7 +217,8 @@ def create_bundle(
     remove_leftovers(folder.absolute().parent, folder.name + ".")
     with new_folder(folder) as partial:
         with _errors_naming(folder, partial):
-            _fill(partial, bundle, states, data, copied)
+            with Doing("writing the bundle"):
+                _fill(partial, bundle, states, data, copied)
             if complete is not None:
                 bundle.folder = partial
                 try:

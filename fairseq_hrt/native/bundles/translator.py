@@ -297,7 +297,8 @@ class Translator:
         Autoregressive and bidirectional models give the score that a greedy ``translate`` reports,
         with words of ``forced_start`` counted as certain; ``hrt_transformer`` gives Eq. 2 of its
         paper: both stages' log-probabilities, with the chunk size of decoding, over whole chunks;
-        ``dag_transformer`` gives log P(y | x), summed over all paths.
+        ``dag_transformer`` and ``ctc_transformer`` give log P(y | x), summed over all paths or
+        outputs, per subword. All but autoregressive models are scored by PyTorch.
 
         Args:
             sources, targets: equally many raw lines; a pair with an empty line has no score (None).

@@ -172,7 +172,7 @@ def test_sets_of_the_other_direction_get_the_names_of_this_one(tmp_path):
     }
 
 
-def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsys):
+def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsys, works):
     checkpoint, data = tmp_path / "checkpoint_best.pt", tmp_path / "data"
     data.mkdir()
     for name in ("train.de-en.de.bin", "dict.de.txt", "dict.en.txt"):
@@ -214,6 +214,7 @@ def test_a_teacher_of_the_same_name_is_not_mixed_in(tmp_path, monkeypatch, capsy
 
     assert run() == (0, "") and (tmp_path / "out/train.en").read_text() == "word word\n" * 5
     assert asked == [1], "nobody reads scores"
+    assert works == ["merging the translations", "binarising the translations"]
     settings = json.loads((tmp_path / "out/settings.json").read_text())
     assert (settings["engine"], settings["weights"]) == ("native", "float32")
     system.dtype = "int8"

@@ -42,7 +42,7 @@ def test_a_bundle_of_one_model(tmp_path, monkeypatch):
         verb.what_to_load(parse(tmp_path))
 
 
-def test_the_model_is_loaded_and_handed_on(tmp_path, monkeypatch, capsys):
+def test_the_model_is_loaded_and_handed_on(tmp_path, monkeypatch, capsys, works):
     asked, exported, out = [], [], tmp_path / "out"
 
     def export(*given, quantization, codes):
@@ -69,6 +69,7 @@ def test_the_model_is_loaded_and_handed_on(tmp_path, monkeypatch, capsys):
     assert "out: 2.5 MB, weights int8; " in said and said.endswith(
         "differ from fairseq's by at most 1e-06\n"
     )
+    assert works == ["loading the model", "converting and comparing"]
     verb.main([str(tmp_path / "a.pt"), "--data", "bin", "--output", str(out)])
     assert "weights float32" in capsys.readouterr().out
     assert exported == [

@@ -46,7 +46,7 @@ def drawn(monkeypatch):
     return found
 
 
-def test_the_graph_is_printed_written_and_drawn(drawn, tmp_path, capsys):
+def test_the_graph_is_printed_written_and_drawn(drawn, tmp_path, capsys, works):
     out = tmp_path / "new" / "out"
     verb.main(
         [
@@ -61,7 +61,7 @@ def test_the_graph_is_printed_written_and_drawn(drawn, tmp_path, capsys):
             str(out),
         ]
     )
-    assert capsys.readouterr().out == "Ja é\n"
+    assert capsys.readouterr().out == "Ja é\n" and works == ["loading DAG"]
     assert Writer.last.sample == ["a b"] and Writer.last.data == ["data", "--gen-subset", "test"]
     assert json.loads((out / "graph.json").read_text(encoding="utf-8")) == DOCUMENT and "é" in (
         out / "graph.json"

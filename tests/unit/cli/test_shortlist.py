@@ -55,8 +55,9 @@ def words(side):
     return [row.tolist() for row in side]
 
 
-def test_words_and_their_symbols_are_handed_on(data, tiny):
+def test_words_and_their_symbols_are_handed_on(data, tiny, works):
     verb.main(["bin", "-s", "de", "-t", "en", "--output", "lex"])
+    assert works == ["reading the sentences", "writing the table"]
     config, load, (_, sides, trained), (_, written, choice) = data.calls
     languages = ["--source-lang", "de", "--target-lang", "en"]
     assert config[1][0][:7] == ["bin", "--gen-subset", "train", *languages] and load[1] == (

@@ -78,6 +78,7 @@ OF_FAMILIES = {
     "hrt": ["layers", "positions"],
     "bidirectional": ["width", "learned positions"],
     "dag": ["layers of the decoder", "inner width", "beyond any memory"],
+    "ctc": ["layers of the decoder", "positions"],
 }
 CASES = [(family, *ABSURD[name]) for family, names in OF_FAMILIES.items() for name in names]
 
@@ -94,7 +95,7 @@ def test_absurd_models_are_not_built(checkpoints, family, options, reason):
     assert "the file holds" in said and f"{TRUST_VARIABLE}={path}" in said
 
 
-@pytest.mark.parametrize("family", ["autoregressive", "hrt", "bidirectional", "dag"])
+@pytest.mark.parametrize("family", ["autoregressive", "hrt", "bidirectional", "dag", "ctc"])
 def test_honest_models_are_built_and_nothing_stays(checkpoints, family):
     before = len(nn.modules.module._global_parameter_registration_hooks)
     made = build(checkpoints[0][family])

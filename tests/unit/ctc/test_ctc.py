@@ -82,10 +82,11 @@ def test_copies_need_one_dictionary(tiny):
 
     from fairseq_hrt.ctc.model import CtcTransformerModel
 
-    arguments = tiny.arguments("ctc_transformer")
     task = Namespace(source_dictionary=tiny.dictionary(8), target_dictionary=tiny.dictionary(9))
-    with pytest.raises(ValueError, match="--joined-dictionary"):
-        CtcTransformerModel.build_model(arguments, task)
+    for inputs in ("copy", "soft-copy"):
+        arguments = tiny.arguments("ctc_transformer", ctc_inputs=inputs)
+        with pytest.raises(ValueError, match=f"--ctc-inputs {inputs} .*--joined-dictionary"):
+            CtcTransformerModel.build_model(arguments, task)
     with pytest.raises(ValueError, match="--ctc-upsample-scale 0.0 must be greater than 0"):
         make_model(tiny, ctc_upsample_scale=0.0)
 

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 from fairseq_hrt.training.model_options import flat_names, flatten_options
 
-FAMILIES = ("hrt", "bidirectional", "dag")
+FAMILIES = ("hrt", "bidirectional", "dag", "ctc")
 ARCHITECTURES = [f"{family}_transformer_tiny" for family in FAMILIES]
 
 
@@ -42,13 +42,16 @@ def other_value(config, path):
 
 def configuration(monkeypatch, architecture, given):
     """What the model of an architecture would be built from."""
-    monkeypatch.setattr(
-        TransformerModelBase,
-        "build_model",
-        classmethod(lambda cls, cfg, task: Namespace(cfg=cfg, apply=lambda function: None)),
-    )
+    # The part of a model that ctc asks.
+    decoder = Namespace(rule=Namespace(copies=False))
+    task = Namespace(source_dictionary=None, target_dictionary=None)
+
+    def build(cls, cfg, task):
+        return Namespace(cfg=cfg, apply=lambda function: None, decoder=decoder)
+
+    monkeypatch.setattr(TransformerModelBase, "build_model", classmethod(build))
     ARCH_CONFIG_REGISTRY[architecture](given)
-    return ARCH_MODEL_REGISTRY[architecture].build_model(given, None).cfg
+    return ARCH_MODEL_REGISTRY[architecture].build_model(given, task).cfg
 
 
 def value_at(config, path):
