@@ -127,6 +127,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
     def not_static(self) -> Optional[str]:
         if self.scoring == "paper" and self.beam > 1:
             return "--bidirectional-scoring paper"
+        if self.forced and not self.plain:
+            return "--forced-start"
         return super().not_static()
 
     def _deduplicated(self, found: List[List[Hypothesis]]) -> List[List[Hypothesis]]:

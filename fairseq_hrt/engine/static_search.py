@@ -107,11 +107,10 @@ class _WordRows(SearchRows):
         )
         if self.forced.numel():
             bound, word = self._bound(full.unsqueeze(1))
-            # All begin alike: beam 0 alone continues.
+            # All begin alike: beam 0, whose candidates are first, alone goes on.
             alone = scores.new_full(scores.shape, float("-inf"))  # [B, 2N]
             alone[:, 0] = self.totals[:, 0]
             scores, tokens = torch.where(bound, alone, scores), torch.where(bound, word, tokens)
-            parents = parents.masked_fill(bound, 0)
         is_end = tokens.eq(eos) & scores.gt(float("-inf"))  # [B, 2N]
         columns = is_end.to(torch.uint8).sort(dim=1, stable=True).indices[:, :beam]  # [B, N]
         # NaN comes first and does not end a sentence: the best open score is NaN then.

@@ -64,6 +64,22 @@ def test_the_released_scoring_goes_step_by_step(family):
     assert generator.step_by_step(None) == "--bidirectional-scoring paper"
 
 
+@pytest.mark.parametrize("words, way", [
+    (1, "with CUDA graphs"), (2, "without CUDA graphs because of --forced-start"),
+])  # fmt: skip
+def test_a_given_start(family, words, way):
+    model = family.bidirectional(directions=1, tokens_per_step=words)
+    sample, found = family.sample([5, 3, 6]), []
+    options = DecodingOptions(beam=2, max_len_b=9, forced_start="w3 w4")
+    for captured in (True, False):
+        generator = BidirectionalGenerator([model], family.dictionary(), options)
+        generator.captured = captured
+        found.append([[one.tokens for one in best] for best in generator.find(sample)])
+        assert generator.ways == [way][: int(captured)]
+    assert found[0] == found[1]
+    assert all(one[:2] == generator.forced for best in found[0] for one in best)
+
+
 @pytest.mark.parametrize("beam", [1, 2])
 def test_a_step_may_have_more_words_than_fit_at_first(family, beam):
     options = DecodingOptions(beam=beam, max_len_b=20)
