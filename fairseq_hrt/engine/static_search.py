@@ -107,7 +107,7 @@ class _WordRows(SearchRows):
         )
         if self.forced.numel():
             bound, word = self._bound(full.unsqueeze(1))
-            # All begin alike: beam 0, whose candidates are first, alone goes on.
+            # All begin alike: beam 0, whose candidates are first, alone continues.
             alone = scores.new_full(scores.shape, float("-inf"))  # [B, 2N]
             alone[:, 0] = self.totals[:, 0]
             scores, tokens = torch.where(bound, alone, scores), torch.where(bound, word, tokens)

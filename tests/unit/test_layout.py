@@ -113,7 +113,8 @@ def test_habits():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":
                 assert part in ("cli", "__main__.py"), f"{path}: print in line {node.lineno}"
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                assert node.end_lineno - node.lineno < 100, f"{path}: {node.name} is too long"
+                said = node.body[0].end_lineno if ast.get_docstring(node) else node.lineno
+                assert node.end_lineno - said < 90, f"{path}: {node.name} is too long"
 
 
 def resolve(base, parts):
@@ -139,6 +140,9 @@ def test_references_lead_somewhere():
             try:
                 resolve(".".join(package[: len(package) + 1 - len(dots)]), name.split("."))
             except (AttributeError, ImportError, ValueError) as error:
+                if getattr(error, "name", "") == "triton":
+                    # Kernels, which only a machine with a GPU can import.
+                    continue
                 lost.append(f"{path.relative_to(ROOT)}: {dots}{name}: {error}")
     assert not lost
 

@@ -165,7 +165,7 @@ def write_shortlist(path: Path, shortlist: Shortlist) -> None:
 
 def read_shortlist(path: Path) -> Shortlist:
     """Reads a shortlist that a bundle stores. Whether its token ids fit the model is checked later,
-    by :meth:`.engine.Engine.set_shortlist`.
+    by :meth:`..runtime.engine.Engine.set_shortlist`.
 
     Raises:
         ValueError: the file is not a shortlist.
