@@ -257,9 +257,8 @@ def serve(folder: Path) -> None:
         listener.bind(str(folder / fork_client.PROCESSES[plugin]))
         listener.listen()
     print("ready", flush=True)
-    # Forks share the memory of what no collection of theirs looks at, and collect less often.
+    # Forks share the memory of what no collection of theirs looks at.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
     child = os.fork()
     plugin = child == 0
     # Who waits for an answer learns from it when the process is gone.

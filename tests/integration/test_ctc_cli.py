@@ -91,12 +91,12 @@ def test_a_bundle_translates_and_is_traced_and_distilled(command, toy_data, stud
 @pytest.mark.parametrize("verb, message", [
     ("graph", "writes no graph: give a dag_transformer"), ("export", "a CtcTransformerModel does not write one word after another"),
 ])  # fmt: skip
-def test_verbs_of_other_families_refuse_it(command, toy_data, student, tmp_path, verb, message):
+def test_verbs_of_other_families_refuse_it(toy_data, student, tmp_path, verb, message):
     arguments = {
         "graph": [toy_data, "--system", f"name=ctc,path={student[0]}", "--out", tmp_path],
         "export": [student[0], "--data", toy_data, "--output", tmp_path / "out"],
     }[verb]
-    assert message in refused(command, "fairseq-hrt", verb, *arguments)
+    assert message in refused("fairseq-hrt", verb, *arguments)
 
 
 def test_a_resumed_training_ends_as_if_it_had_not_stopped(command, toy_data, tmp_path):

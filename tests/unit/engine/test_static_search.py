@@ -37,7 +37,7 @@ def small_sizes(monkeypatch):
     seed=st.integers(0, 15),
     beam=st.sampled_from([1, 2, 5]),
     rules=st.sampled_from(
-        [dict(), dict(unkpen=2.0, min_len=4), dict(unkpen=math.inf), dict(temperature=0.5)]
+        [dict(), dict(unkpen=2.0, min_len=2), dict(unkpen=math.inf), dict(temperature=0.5)]
     ),
     ranking=st.sampled_from([dict(), dict(lenpen=0.0), dict(unnormalized=True, nbest=2)]),
     start=st.sampled_from([None, None, "w4", "w5 w5 w4"]),
