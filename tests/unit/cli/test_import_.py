@@ -77,7 +77,10 @@ def test_an_installation_that_only_translates(marian_folder, tmp_path, capsys, m
     "arguments, message",
     [
         (["none", "--output", "x"], "none does not exist"),
-        (["none", "--output", "x", "--runtime-lines", "y"], "give --runtime int8 or --runtime float32"),
+        (
+            ["none", "--output", "x", "--runtime-lines", "y"],
+            "give --runtime int8 or --runtime float32",
+        ),
     ],
 )
 def test_errors_are_one_line(arguments, message, capsys, tmp_path, monkeypatch):
