@@ -207,6 +207,7 @@ class DecodingTask(MultilingualTask):
                 why = str(reason)
                 options = self._without_native_ones(options, why)
         generator = self._stripped(self._torch_generator(models, options))
+        self.record.check_positions(options, generator.decoder_positions, self.given)
         if options.static_weights:
             told = f"{why}; {numbers(models)}" if why else numbers(models)
             logger.info("decoding with PyTorch: %s", told)

@@ -24,7 +24,7 @@ SHARED=(
     --eval-bleu --eval-bleu-remove-bpe --best-checkpoint-metric bleu --maximize-best-checkpoint-metric
     --keep-best-checkpoints 5 --keep-interval-updates 5 --no-epoch-checkpoints
     --max-source-positions 128 --max-target-positions 1024 --skip-invalid-size-inputs-valid-test
-    --max-tokens-valid 4096 --log-format simple --log-interval 100
+    --max-tokens-valid "$((MAX_TOKENS < 4096 ? MAX_TOKENS : 4096))" --log-format simple --log-interval 100
 )
 # As the paper scores Chinese; without spaces a sentence would be one word.
 if [ "$TGT" = zh ]; then SHARED+=(--eval-bleu-tokenizer zh); fi

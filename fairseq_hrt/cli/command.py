@@ -238,7 +238,7 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
             f" --system name=...,path=...,{options.set[0]}"
         )
     if not specs and bundle is not None:
-        own, chosen = bundle.options, read_settings(options.set)
+        own, chosen = bundle.options, read_settings(options.set, ("device", "engine"))
         named = {
             "name": bundle.folder.resolve().name,
             "path": ":".join(map(str, bundle.paths)),

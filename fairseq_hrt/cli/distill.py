@@ -84,11 +84,14 @@ def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[
 
 def gpu_of(environment: Dict[str, str], count: int, shard: Optional[int] = None) -> Optional[int]:
     """The number, from 0, of the GPU that this process should use on a machine with ``count`` GPUs:
-    the process's local rank in the variables of torchrun or SLURM, else its ``shard``
-    (``--shard-id``), modulo ``count``. None without either or a GPU; the process then uses
-    PyTorch's current device."""
+    the process's local rank in the variables of torchrun or of SLURM that has started several, else
+    its ``shard`` (``--shard-id``), modulo ``count``. None without either or a GPU; the process then
+    uses PyTorch's current device."""
     ranks = [environment[name] for name in ("LOCAL_RANK", "SLURM_LOCALID") if name in environment]
     if shard is not None:
+        # In a batch script, which is a single task, SLURM's rank is 0 for all in a loop.
+        several = environment.get("SLURM_NTASKS", "1") != "1"
+        ranks = ranks if "LOCAL_RANK" in environment or several else []
         ranks.append(str(shard))
     return int(ranks[0]) % count if ranks and count else None
 

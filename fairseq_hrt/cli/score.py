@@ -14,6 +14,7 @@ score: its line stays empty.
 import argparse
 import itertools
 import json
+import math
 import os
 import re
 from functools import partial
@@ -162,7 +163,11 @@ def _score(
 def _line(found: Any, *, as_json: bool) -> str:
     if as_json:
         names = ("source", "text", "score", "tokens", "positional_scores")
-        return json.dumps({name: getattr(found, name) for name in names}, ensure_ascii=False)
+        values = {name: getattr(found, name) for name in names}
+        if found.score == -math.inf:
+            # JSON has no infinity: no path of the model writes the text.
+            values.update(score=None, positional_scores=[])
+        return json.dumps(values, ensure_ascii=False)
     return "" if found.score is None else f"{found.score:.6f}"
 
 

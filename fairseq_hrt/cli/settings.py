@@ -8,7 +8,7 @@ import argparse
 import ast
 import importlib.util
 from pathlib import Path
-from typing import Dict, List, Sequence
+from typing import Container, Dict, List, Sequence
 
 from ..native.bundles.data_options import SEARCH
 from ..native.options.conditions import did_you_mean, flag
@@ -16,10 +16,14 @@ from ..native.options.schema import CALLER, ENGINES
 from ..native.options.values import KINDS, SCHEMA, check_value
 
 COMMON = tuple(name for name, option in SCHEMA.items() if option.request is not None)
-# Options of loading, with their flags.
+# Names that are no options of decoding, with what takes their place.
 _ELSEWHERE = {
+    "batch_size": "--batch-size, to serve --max-batch",
+    "data": "the folder as an argument",
     "device": "--device",
     "engine": "--engine",
+    "max_sentences": "--batch-size, to serve --max-batch",
+    "path": "the folder as an argument",
     "threads": "--threads",
     "use_shortlist": "--shortlist",
 }
@@ -97,11 +101,6 @@ def given_settings(options: argparse.Namespace) -> Dict[str, str]:
         ValueError: an option does not exist, is given twice or has a value that is not permitted.
     """
     found = read_settings(options.set)
-    for name, where in _ELSEWHERE.items():
-        if name in found:
-            raise ValueError(
-                f"--set {name}={found[name]} is not an option of decoding: give {where}"
-            )
     for name in COMMON:
         value = getattr(options, name)
         if value is None:
@@ -115,12 +114,13 @@ def given_settings(options: argparse.Namespace) -> Dict[str, str]:
     return found
 
 
-def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
-    """Splits the values of ``--set``: ``["beam=5"]`` becomes ``{"beam": "5"}``.
+def read_settings(pairs: Sequence[str], more: Container[str] = ()) -> Dict[str, str]:
+    """Splits the values of ``--set``: ``["beam=5"]`` becomes ``{"beam": "5"}``. ``more``: names
+    that are permitted besides options of decoding.
 
     Raises:
         ValueError: a value lacks ``=``; or its option is given twice, has a value that is not
-            permitted, or exists neither in this package nor in fairseq.
+            permitted, is for another option of the command, or exists neither in this package nor in fairseq.
     """
     settings: Dict[str, str] = {}
     for pair in pairs:
@@ -128,11 +128,15 @@ def read_settings(pairs: Sequence[str]) -> Dict[str, str]:
         if not equals:
             raise ValueError(f"--set {pair}: give OPTION=VALUE, e.g. --set beam=5")
         name, value = name.strip().lstrip("-").replace("-", "_"), value.strip()
+        if name in _ELSEWHERE and name not in more:
+            raise ValueError(
+                f"--set {name}={value} is not an option of decoding: give {_ELSEWHERE[name]}"
+            )
         if name in SCHEMA and SCHEMA[name].origin != CALLER:
             # "false" leaves out any option, not only a switch.
             if value != "false":
                 check_value(name, value)
-        elif name not in _ELSEWHERE:
+        elif name not in more:
             _require_known(name, pair)
         if name in settings:
             raise ValueError(

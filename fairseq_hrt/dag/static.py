@@ -75,7 +75,7 @@ class StaticPaths:
         tables = self._tables_of(tokens)
         links = bucket(batch, ROWS) * self._links.heads * tables.size**2
         if links > _MOST_LINKS:
-            return f"a batch of large graphs ({links:,} links; at most {_MOST_LINKS:,})"
+            return f"a batch of large graphs (more than {_MOST_LINKS:,} links)"
         if not tables.finite:
             return f"--dag-decode-length-beta {self.search.length_beta}, which overflows"
         return None

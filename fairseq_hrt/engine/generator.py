@@ -26,8 +26,9 @@ from .steps import StepHook, attached
 
 logger = logging.getLogger(__name__)
 
-# Seconds without CUDA graphs after memory was short for the first time; twice as many each time.
-PAUSE = 60.0
+# Seconds without CUDA graphs after memory was short for the first time; twice as many each time, an
+# hour at most.
+PAUSE, LONGEST_PAUSE = 60.0, 3600.0
 
 
 class EngineGenerator:
@@ -172,22 +173,25 @@ class EngineGenerator:
     def _decoded(
         self, net_input: Dict[str, Tensor], prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        """Calls :meth:`decode`. If the buffers of fixed shapes do not fit on the device, calls it
-        again, and decodes step by step for a while."""
+        """Calls :meth:`decode`. If memory is short on the device, empties the stores of recorded
+        functions and calls it again; if it decoded by them, step by step for a while."""
+        graphs = self.ensemble.graphs
+        tried = self.captured is not False and not self.paused
         try:
             return self.decode(net_input, prefix=prefix, start=start)
         except RuntimeError as error:
             # The allocator raises OutOfMemoryError; to make a graph of what was recorded, and to
             # load a kernel, needs memory besides, with errors of other types.
             short = isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in str(error)
-            captured = self.ensemble.graphs.enabled and self.captured is not False
-            if not short or not captured or self.paused:
+            if not short or not graphs.enabled:
                 raise
-        logger.warning(
-            "too little memory for CUDA graphs: decoding without them for %d s", self._pause
-        )
-        self._resume, self._pause = time.monotonic() + self._pause, 2 * self._pause
-        self.ensemble.graphs.make_room()
+        if tried:
+            logger.warning(
+                "too little memory for CUDA graphs: decoding without them for %d s", self._pause
+            )
+            self._resume = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        graphs.make_room()
         return self.decode(net_input, prefix=prefix, start=start)
 
     @property

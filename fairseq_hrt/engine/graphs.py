@@ -175,8 +175,12 @@ class GraphStore:
         return dropped
 
     def _drop_oldest(self) -> int:
-        """Drops what was used longest ago; returns its bytes. The caller holds :attr:`lock`."""
-        size = self._kept.popitem(last=False)[1].size
+        """Drops what was used longest ago, with what was made for it, whose key has its id; returns
+        their bytes. The caller holds :attr:`lock`."""
+        made, size, _ = self._kept.popitem(last=False)[1]
+        # They hold it, and nobody would find them by the id of another one.
+        for key in [key for key in self._kept if isinstance(key, tuple) and id(made) in key]:
+            size += self._kept.pop(key).size
         self._bytes -= size
         return size
 

@@ -249,10 +249,11 @@ class TorchDecoder:
         with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
             task = tasks.setup_task(config.task)
         if not self.models:
+            self._loading = _of_loading(config)
             self.models = load_models(
                 self.bundle.paths, config, task, self.device, states=self._states
             ).models
-            self._states, self._loading = {}, _of_loading(config)
+            self._states = {}
         for name, value in _of_loading(config).items():
             if value != self._loading[name]:
                 raise ValueError(

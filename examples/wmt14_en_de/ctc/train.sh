@@ -28,7 +28,7 @@ SHARED=(
     --ctc-upsample-scale "$SCALE" --ctc-inputs "$INPUTS" --weight-decay 0.01 --optimizer adam --adam-betas '(0.9, 0.98)'
     --lr-scheduler inverse_sqrt --warmup-init-lr 1e-07 "${ON_GPUS[@]}" --seed "$SEED"
     --keep-interval-updates 5 --no-epoch-checkpoints --skip-invalid-size-inputs-valid-test
-    --max-tokens-valid 4096 --log-format simple --log-interval 100
+    --max-tokens-valid "$((MAX_TOKENS < 4096 ? MAX_TOKENS : 4096))" --log-format simple --log-interval 100
 )
 
 nll() {

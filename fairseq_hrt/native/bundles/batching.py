@@ -312,6 +312,8 @@ class Batcher:
                 batch = self._take()
             if batch:
                 self._answer(batch)
+            # Until the next one, an error of theirs would hold whoever raised it.
+            self._batch = batch = []
 
     def _take(self) -> List[_Piece]:
         """Takes a batch out of the queue: the first piece of the request whose turn it is, and as

@@ -148,6 +148,8 @@ def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: in
             "sources and targets are lists of lines; for one pair give score([source], [target])"
         )
     require_lines([*sources, *targets])
+    if not all(isinstance(line, str) for line in (*sources, *targets)):
+        raise TypeError("score() takes raw lines, not lines that are prepared already")
     if len(sources) != len(targets):
         raise ValueError(
             f"{len(sources)} sources but {len(targets)} targets: they must correspond line by line"

@@ -7,7 +7,9 @@ model.score(["Good morning."], ["Guten Morgen."])
 """
 
 import logging
+import os
 import threading
+import weakref
 from dataclasses import replace
 from functools import cached_property
 from typing import (
@@ -35,7 +37,7 @@ from ..text.sentences import split
 from ..text.unknown_symbols import UnknownSymbols, all_links, with_symbols
 from .asynchronous import AsyncTranslation
 from .bundle import Bundle
-from .decoder import Decoder, Wanted, Watch
+from .decoder import OF_LOADING, Decoder, Wanted, Watch
 from .translation import (
     DEFAULTS,
     LONGEST,
@@ -69,6 +71,9 @@ class PieceTerms(NamedTuple):
 
 
 NO_TERMS = PieceTerms()
+
+
+_translators: "weakref.WeakSet[Translator]" = weakref.WeakSet()
 
 
 class Translator:
@@ -111,6 +116,7 @@ class Translator:
         self._fallback = fallback
         self._other: Optional[Decoder] = None
         self._lock = threading.Lock()
+        _translators.add(self)
         # {(term, decoding options): its translation alone}
         self._alone: Dict[Tuple[str, Tuple[Tuple[str, str], ...]], str] = {}
         options, lexicon = self._chosen({})
@@ -383,6 +389,12 @@ class Translator:
         """Returns the decoder that supports the options, PyTorch's if the first one does not, and
         the result of its ``prepare`` for them. For ``given`` see :meth:`translate`."""
         given = frozenset(decoding) if given is None else given
+        for name in OF_LOADING:
+            if options.get(name, "false") != self.defaults.get(name, "false"):
+                raise ValueError(
+                    f"{name}={options[name]}: it takes effect when a model is loaded; give it to"
+                    " from_pretrained"
+                )
         try:
             return self.decoder, self.decoder.prepare(options, wanted, given)
         except UnsupportedOption as error:
@@ -428,16 +440,20 @@ class Translator:
         return PreparedLine(line, words, symbols=symbols)
 
     def in_sentences(self, line: str) -> List[PreparedLine]:
-        """The sentences of a line, as pieces of it; none if it is empty.
+        """The sentences of a line, as pieces of it; none if it is empty. The language token with
+        which a line begins holds for all its sentences that have none of their own.
 
         Raises:
             ImportError: the package that splits sentences is not installed.
         """
         found, sentences = split(line, self.bundle.source_lang), []
         begin = start = 0
+        token, _ = self.pipeline.own_token(line)
         for sentence, gap in zip(found.sentences, found.gaps):
             begin += len(gap)
             own = self.in_words(sentence)
+            if token and own.words and not self.pipeline.own_token(sentence)[0]:
+                own = replace(own, words=[token, *own.words[1:]])
             span = begin, begin + len(sentence)
             sentences.append(replace(own, text=line, start=start, span=span))
             begin += len(sentence)
@@ -594,6 +610,16 @@ def _certain(scored: Hypothesis, first: int) -> Hypothesis:
 def _longest_piece(decoder: Decoder, prepared: Any) -> int:
     """The most subwords of a piece, without ``</s>``: LONGEST, or less if the model takes less."""
     return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
+
+
+def _start_anew() -> None:
+    """A thread of the parent, which is not in a fork, may have held a lock."""
+    for translator in _translators:
+        translator._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def _texts(options: Mapping[str, Any]) -> Dict[str, str]:

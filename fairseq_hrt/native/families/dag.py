@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Dict
+from typing import Any, Container, Dict, Optional
 
 from ..options.schema import SEVERAL_PATHS, Schema
 from .fields import LARGEST, ModelFields, later
@@ -51,19 +51,10 @@ def require_ranking(options: Schema) -> None:
 
 
 def most_vertices(options: Schema, positions: int) -> int:
-    """The most vertices of a graph in decoding: ``--dag-max-graph``, else ``positions``, the number
-    of the decoder's positions.
-
-    Raises:
-        ValueError: the option has no effect, since the positions are no more.
-    """
+    """The most vertices of a graph in decoding: ``--dag-max-graph``, but no more than the decoder's
+    ``positions``."""
     cap = options.dag_max_graph
-    if cap is not None and cap >= positions:
-        raise ValueError(
-            f"--dag-max-graph {cap} has no effect: graphs end at the decoder's {positions}"
-            " positions; lower it or leave it out"
-        )
-    return positions if cap is None else cap
+    return positions if cap is None else min(cap, positions)
 
 
 class Dag(Family):
@@ -110,11 +101,21 @@ class Dag(Family):
         if scale is not None and not scale > 0:
             raise ValueError(f"--dag-decode-upsample-scale {scale} must be greater than 0")
 
+    def check_positions(
+        self, options: Schema, positions: int, given: Optional[Container[str]]
+    ) -> None:
+        cap = options.dag_max_graph
+        if cap is None or cap < positions or not (given is None or "dag_max_graph" in given):
+            return
+        raise ValueError(
+            f"--dag-max-graph {cap} has no effect: graphs end at the decoder's {positions}"
+            " positions; lower it or leave it out"
+        )
+
     def candidates(self, options: Schema, model: Any, beam: int) -> int:
         return beam if options.dag_decode_strategy in SEVERAL_PATHS else 1
 
     def kernel_options(self, header: DagFields, options: Schema) -> Dict[str, Any]:
-        most_vertices(options, header.longest_target)
         return {
             "scale": options.dag_decode_upsample_scale or header.scale,
             # Vertices write <unk> only with --dag-allow-unk.

@@ -1,7 +1,7 @@
 """The description of a family of models for code outside the family's own package."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Dict, Mapping, Sequence, Tuple, Type
+from typing import Any, Container, Dict, Mapping, Optional, Sequence, Tuple, Type
 
 from .fields import ModelFields
 
@@ -127,6 +127,12 @@ class Family:
     def collapses_repeats(self, options: Any) -> bool:
         """Whether immediately repeated n-grams are removed from finished translations."""
         return False
+
+    def check_positions(
+        self, options: Any, positions: int, given: Optional[Container[str]]
+    ) -> None:
+        """Raises ValueError for an option that the user gives now (``given``: its name is among
+        these; None: all are) and that has no effect on a decoder with so many ``positions``."""
 
     def kernel_options(self, header: Any, options: Any) -> Dict[str, Any]:
         """The fields of the kernel's struct ``fh_options`` whose values are computed from options

@@ -77,6 +77,8 @@ def plan_search(
     require_native(options)
     _check_results(header, options)
     _check_first_words(header, options)
+    for family in decoders(header.family):
+        family.check_positions(options, header.longest_target, given)
     kernel, table = _for_kernel(header, options)
     found = candidates(header.family, options, header, words=header.target_vocabulary)
     return SearchPlan(options, kernel, table, found)

@@ -30,6 +30,9 @@ def test_launchers_choose_shard_and_gpu():
     slurm = {"SLURM_NTASKS": "6", "SLURM_PROCID": "4", "SLURM_LOCALID": "3"}
     assert shard_of(silent, torchrun) == (8, 5) and shard_of(silent, slurm) == (6, 4)
     assert shard_of(given, torchrun) == (4, 3) and shard_of(silent, {}) == (1, 0)
+    script = {"SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+    assert [gpu_of(script, 4, shard) for shard in range(5)] == [0, 1, 2, 3, 0]
+    assert gpu_of(slurm, 8, 1) == 3 and gpu_of({**torchrun, **script}, 2, 0) == 1
     assert gpu_of(torchrun, 2) == 1 and gpu_of(slurm, 2) == 1 and gpu_of(slurm, 8) == 3
     assert gpu_of(torchrun, 0) is None and gpu_of({}, 8) is None
     # Shards that a loop starts take the GPUs in turn; a launcher's choice comes first.

@@ -3,6 +3,7 @@
 import gc
 import math
 import threading
+import time
 import weakref
 from contextlib import nullcontext
 from dataclasses import replace
@@ -17,7 +18,7 @@ from static_decoding import assert_recordable, assert_static_equals
 from fairseq_hrt.engine import static_rows, static_search
 from fairseq_hrt.engine.buckets import LENGTHS, ROWS, bucket
 from fairseq_hrt.engine.fused.search import largest
-from fairseq_hrt.engine.generator import AutoregressiveGenerator
+from fairseq_hrt.engine.generator import PAUSE, AutoregressiveGenerator
 from fairseq_hrt.engine.graphs import AGAIN, GraphStore
 from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.options.values import DecodingOptions
@@ -332,11 +333,43 @@ def test_recording_the_same_in_every_batch_is_given_up(tiny, monkeypatch, caplog
     generator.ensemble.graphs.enabled = True
     for _ in range(AGAIN):
         generator.find(sample)
-        assert generator.captured
+        assert not generator.paused
     with caplog.at_level("WARNING"):
         found = generator.find(sample)
     assert [[one.tokens for one in best] for best in found] == expected
     assert "too little memory for CUDA graphs" in caplog.text and generator.paused
+
+
+def test_every_shortage_makes_room(tiny, monkeypatch):
+    """Also where another thread has begun a pause meanwhile, and in a pause."""
+    generator = AutoregressiveGenerator(
+        [tiny.lively()], tiny.dictionary(), DecodingOptions(max_len_b=6)
+    )
+    graphs, rooms, falls = generator.ensemble.graphs, [], [2]
+    expected = generator.find(tiny.sample([5, 3]))
+    generator.captured = True
+    monkeypatch.setattr(graphs, "on_device", nullcontext)
+    monkeypatch.setattr(graphs, "make_room", lambda: rooms.append(generator.paused))
+    monkeypatch.setattr(graphs, "enabled", True)
+    decode = generator.decode
+
+    def short(*given, **options):
+        if falls[0]:
+            falls[0] -= 1
+            generator._resume = time.monotonic() + 60
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return decode(*given, **options)
+
+    monkeypatch.setattr(generator, "decode", short)
+    for _ in range(2):
+        falls[0] = 1
+        found = generator.find(tiny.sample([5, 3]))
+        assert [best[0].tokens for best in found] == [best[0].tokens for best in expected]
+    assert rooms == [True, True]
+    assert generator._pause == 2 * PAUSE, "an attempt without graphs tells nothing of them"
+    falls[0] = 2
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        generator.find(tiny.sample([5, 3]))
 
 
 def _flags_of_the_host(self, store, count):

@@ -1,6 +1,7 @@
 """Translation in asyncio: the same results, decoded together; cancelled, refused, forked."""
 
 import asyncio
+import gc
 import os
 import threading
 import weakref
@@ -114,6 +115,19 @@ def test_a_model_that_nobody_holds_is_freed_with_its_threads(model):
     # The thread that decodes may be the last to hold it.
     asyncio.run(cancelled(holder))
     go_on.set()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert alive() is None
+
+
+def test_a_refused_call_holds_no_model(model):
+    own = fairseq_hrt.from_pretrained(model.bundle.folder, engine="native", threads=1)
+    with pytest.raises(ValueError, match="nonsense"):
+        asyncio.run(own.translate_async("a", nonsense=1))
+    threads, alive = own._asynchronous._queue()._threads, weakref.ref(own)
+    del own
+    gc.collect()
     for thread in threads:
         thread.join(10)
         assert not thread.is_alive()

@@ -1,6 +1,7 @@
 """Which engine a bundle is translated with."""
 
 import json
+import os
 import shutil
 from types import SimpleNamespace
 
@@ -57,11 +58,35 @@ def test_options_of_loading_are_refused_in_later_calls(bundles):
         (plain, {"bf16": True}), (plain, {"fp16": True}), (rounded, {"bf16": False}),
         (plain, {"model_overrides": "{'dropout': 0.5}"}),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=f"{next(iter(given))}=.*: the model is loaded"):
+        with pytest.raises(ValueError, match=f"{next(iter(given))}=.*: it takes effect when"):
             model.translate(["a b"], **given)
     plain.decoder.device = torch.device("cuda:1")
     with pytest.raises(ValueError, match="cpu=true, but the device is cuda:1: give device cpu"):
         plain.translate(["a b"], cpu=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_is_not_locked_by_a_thread_of_its_parent(bundles):
+    """Which was loading what takes over for options of PyTorch's."""
+    model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", threads=1)
+    with model._lock:
+        child = os.fork()
+        if child == 0:
+            os._exit(int(model._lock.locked()))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_cap_of_graphs_beyond_the_positions_is_a_bundles_to_have(tmp_path):
+    options = {"beam": "1", "max_len_b": "9", "dag_max_graph": "5000"}
+    plain, capped = (
+        fairseq_hrt.from_pretrained(
+            write_bundle(tmp_path / name, "dag", options=chosen).folder, device="cpu"
+        )
+        for name, chosen in (("plain", {**options, "dag_max_graph": "900"}), ("capped", options))
+    )
+    assert capped.translate(["a b"]) == plain.translate(["a b"])
+    with pytest.raises(ValueError, match="--dag-max-graph 5000 has no effect"):
+        capped.translate(["a b"], dag_max_graph=5000)
 
 
 def test_systems_of_one_bundle_share_a_model_of_the_same_precision(bundles):

@@ -98,6 +98,8 @@ def test_chunks_by_the_length_of_the_source(options, expected):
 def test_a_cap_that_no_graph_reaches_is_refused():
     with pytest.raises(ValueError, match="--dag-max-graph 64 has no effect: .* 64 positions"):
         plan_search(header("dag"), DecodingOptions(dag_max_graph=64))
+    # A bundle's or a training's.
+    assert plan_search(header("dag"), DecodingOptions(dag_max_graph=64), given=frozenset({"beam"}))
     with pytest.raises(ValueError, match="--dag-max-graph 7 belongs to models of the family dag"):
         plan_search(header(), DecodingOptions(dag_max_graph=7))
 

@@ -165,6 +165,9 @@ def test_a_language_token_is_no_symbol(tmp_path, sentencepiece_model):
     prepared = model.in_words(" >>fra<< a 😀 man >>")
     assert prepared.words == [">>fra<<", "a", "man"]
     assert [one.text for one in prepared.symbols] == ["😀", ">>"]
+    lines = [">>fra<< The man runs. The dog sleeps.", "The man runs. The dog sleeps."]
+    firsts = [[one.words[0] for one in model.in_sentences(line)] for line in lines]
+    assert firsts == [[">>fra<<"] * 2, [">>deu<<"] * 2]
 
 
 def test_scores_are_of_what_was_translated(bundle):
