@@ -120,7 +120,8 @@ def read_settings(pairs: Sequence[str], more: Container[str] = ()) -> Dict[str, 
 
     Raises:
         ValueError: a value lacks ``=``; or its option is given twice, has a value that is not
-            permitted, is for another option of the command, or exists neither in this package nor in fairseq.
+            permitted, is for another option of the command, or exists neither in this package nor
+            in fairseq.
     """
     settings: Dict[str, str] = {}
     for pair in pairs:
