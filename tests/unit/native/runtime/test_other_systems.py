@@ -46,6 +46,7 @@ UNIX_MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "
 UNIX_OS = {
     "cli/child_process.py": {"killpg"},
     "native/bundles/native_decoder.py": {"sched_getaffinity"},
+    "native/bundles/translator.py": {"register_at_fork"},
     "native/io/files.py": {"chown", "geteuid", "getegid", "O_NOFOLLOW"},
     "native/io/progress.py": {"pread"},
     "native/runtime/engine.py": {"register_at_fork"},
