@@ -431,7 +431,8 @@ FRENCH = "Un homme se promène avec son chien dans le parc et il rit."
 
 
 @pytest.mark.parametrize("systems, text, target, language", [
-    (["a:de_DE-en"], GERMAN, "en", "de_DE"), (["a:deu_Latn-eng_Latn"], GERMAN, "eng-latn", "deu_Latn"),
+    (["a:de_DE-en"], GERMAN, "en", "de_DE"),
+    (["a:deu_Latn-eng_Latn"], GERMAN, "eng-latn", "deu_Latn"),
     (["a:eng-deu", "b:fra-deu"], FRENCH, "deu", "fra"),
     (["a:zh_CN-en"], "一个男人带着他的狗走过公园", "EN", "zh_CN"),
     (["a:qq_QQ-en"], "Mtu anatembea na mbwa wake kwenye bustani na anacheka.", "en", "qq_QQ"),
