@@ -67,9 +67,14 @@ def parse_server(text):
 
 
 def languages(address):
-    """The first pair of languages that a server has."""
+    """The first pair of different languages that a server has."""
     with urllib.request.urlopen(f"{address}/languages", timeout=30) as answer:
-        return next((one["code"], one["targets"][0]) for one in json.load(answer) if one["targets"])
+        return next(
+            (one["code"], target)
+            for one in json.load(answer)
+            for target in one["targets"]
+            if target != one["code"]
+        )
 
 
 def first_answer(address, body):

@@ -63,6 +63,10 @@ class CTranslate2Translator:
         """What it is called."""
         return {"engine": f"ctranslate2 {self.translator.compute_type}"}
 
+    def describe(self):
+        """The engine and the type of its weights."""
+        return self.identity()["engine"]
+
     def unknown_words(self, line):
         """The words and signs of a line of which the model does not know a part."""
         return unknown_words(self.pipeline.words(line), self.source, self.bundle.subwords)

@@ -139,7 +139,7 @@ def test_one_process(bundles, tmp_path):
         assert client.get("/languages").json()[0] == {
             "code": "de",
             "name": "German",
-            "targets": ["en"],
+            "targets": ["de", "en"],
         }
         assert client.get("/frontend/settings").json()["keyRequired"] is True
         assert client.get("/health").json() == {"status": "ok"}

@@ -5,6 +5,8 @@ import os
 import threading
 from typing import Any, Dict, List, Sequence
 
+from .languages import language_of
+
 # Of the one model of a process, which all detectors share.
 _LOCK = threading.Lock()
 
@@ -31,34 +33,47 @@ class LanguageDetector:
     """Detects languages by py3langid, whose model is part of that package.
 
     Args:
-        languages: ISO 639-1 codes of the languages that may be found; languages that py3langid
-            does not support are never found. A text without letters counts as a text in the first
-            one of the list.
+        languages: codes of the languages that may be found, in the form in which answers have
+            them; see :func:`.languages.language_of`. A text without letters counts as a text in
+            the first one of the list.
     """
 
     def __init__(self, languages: Sequence[str]) -> None:
         self.languages = list(dict.fromkeys(languages))
+        # {py3langid's code: those of the list}
+        self._codes: Dict[str, List[str]] = {}
+        for code in self.languages:
+            self._codes.setdefault(language_of(code), []).append(code)
 
     def detect(self, text: str) -> List[Dict[str, Any]]:
         """The languages that a text may be in, in the form of LibreTranslate's answers:
         ``[{"confidence": 0 … 100, "language": code}]``, the most probable first.
 
         The confidence is the probability in per cent among all languages that py3langid has, so it
-        is low for a text in a language that is not served. Languages with a confidence below 1 are
-        left out, except the most probable one. A text without letters can be in any language: the
-        result has the first language of the list, with the confidence 0.
+        is low for a text in a language that is not served. Codes of one language, such as zho_Hans
+        and zho_Hant, have the same confidence. Languages with a confidence below 1 are left out,
+        except the most probable one.
+
+        Confidence 0: a text without letters can be in any language, and the result has the first
+        one of the list. If no language reaches 1, the text may be in one that py3langid does not
+        support: these come first, then the most probable one.
         """
-        found = []
+        kept = [(self.languages[0], 0.0)]
         if any(sign.isalpha() for sign in text):
             with _LOCK:
                 ranked = _model().rank(text)
             found = [
                 (code, round(100 * float(share), 1))
-                for code, share in ranked
-                if code in self.languages
+                for language, share in ranked
+                for code in self._codes.get(language, ())
             ]
-        # At least the best one, however improbable.
-        kept = [one for one in found if one[1] >= 1] or found[:1] or [(self.languages[0], 0.0)]
+            supported = [code for code, _ in found]
+            others = [(code, 0.0) for code in self.languages if code not in supported]
+            kept = [one for one in found if one[1] >= 1]
+            if not kept and others:
+                kept = [*others, *((code, 0.0) for code in supported[:1])]
+            # At least the best one, however improbable.
+            kept = kept or found[:1]
         return [{"confidence": confidence, "language": code} for code, confidence in kept]
 
     def prepare(self) -> None:

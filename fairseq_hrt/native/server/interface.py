@@ -12,7 +12,7 @@ def describe_interface(settings: Settings) -> Dict[str, Any]:
     """Makes the OpenAPI document, as the content of a JSON object; the limits in it are those of
     ``settings``."""
     text = {"type": "string", "maxLength": settings.max_characters}
-    language = {"type": "string", "description": "ISO 639-1 code"}
+    language = {"type": "string", "description": "a code of /languages"}
     translate = _translation_request(settings, text, language)
     detailed = _object(
         {
@@ -101,7 +101,7 @@ def _translation_request(
     return _object(
         {
             "q": {**texts, "description": "what is translated"},
-            "source": {**language, "description": "ISO 639-1 code, or auto"},
+            "source": {**language, "description": "a code of /languages, or auto"},
             "target": language,
             "format": {"type": "string", "enum": list(FORMATS), "default": "text"},
             "keep": {

@@ -126,6 +126,9 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
     """
     fields: Dict[str, Any] = _pairs(query)
     kind = content_type.split(";")[0].strip().lower()
+    if kind == _PARTS:
+        # Files in it need not be texts.
+        return {**fields, **_together(_parts(body, content_type))}
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -147,8 +150,6 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
                 415, f"JSON was sent as {_FORM}: add the header Content-Type: application/json"
             )
         fields.update(_pairs(text))
-    elif kind == _PARTS:
-        fields.update(_together(_parts(body, content_type)))
     elif text.strip():
         wrong = f"Unsupported content type {_shown(kind)}" if kind else "No content type"
         raise RequestError(415, f"{wrong}: send application/json, {_PARTS} or {_FORM}")

@@ -107,7 +107,7 @@ class Server:
 
     async def translate(self, request: Request) -> Response:
         fields = await self._fields(request)
-        wanted = translation_request(fields, self.settings)
+        wanted = self.catalogue.in_own_codes(translation_request(fields, self.settings))
         source, detected = await self._source(wanted, itself=True)
         ranked = [[text] for text in wanted.texts]
         if not self.catalogue.gives_back(source, wanted.target):
@@ -174,7 +174,9 @@ class Server:
 
     async def translate_with_details(self, request: Request) -> Response:
         fields = await self._fields(request)
-        wanted = translation_request(fields, self.settings, detailed=True)
+        wanted = self.catalogue.in_own_codes(
+            translation_request(fields, self.settings, detailed=True)
+        )
         if wanted.format != "text":
             raise invalid(
                 "format html is not supported by /v1/translate: use /translate, or format text"

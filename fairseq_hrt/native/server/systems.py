@@ -1,7 +1,7 @@
 """The systems of a server: loaded bundles with decoding options and a queue."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -15,6 +15,7 @@ from ..options.values import SCHEMA, DecodingOptions, UnsupportedOption
 from ..runtime.library import LibraryUnavailable
 from ..text.glossary import Glossary
 from .errors import RequestError, invalid
+from .languages import standard
 from .metrics import Metrics
 from .requests import TranslationRequest, unsupported_language
 from .settings import Settings
@@ -23,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 # (folder of a bundle, settings, and by name a system's options of loading, if it has any) → what
 # translates, with the methods of bundles.translator.Translator that are used here: ``prepare``,
-# ``translate``, ``identity``, ``unknown_words``, its ``bundle`` and, where it aligns words,
-# ``in_words``.
+# ``translate``, ``identity``, ``describe``, ``unknown_words``, its ``bundle`` and, where it aligns
+# words, ``in_words``.
 LoadTranslator = Callable[..., Any]
 
 # The option with which translations have alignments.
@@ -185,7 +186,7 @@ def load_served(
         name,
         bundle.source_lang,
         bundle.target_lang,
-        system.describe()["engine"],
+        translator.describe(),
     )
     return system
 
@@ -353,6 +354,18 @@ class Catalogue:
         sources = [bundle.source_lang for bundle in bundles]
         return list(dict.fromkeys([*sources, *(bundle.target_lang for bundle in bundles)]))
 
+    def in_own_codes(self, request: TranslationRequest) -> TranslationRequest:
+        """The request with the systems' own codes of its languages, in lower case, where it has
+        others (``zh-Hans`` for ``zh``, ``pt-BR`` for ``pt_BR``); see :func:`.languages.standard`.
+        A code that no system has stays."""
+        own = [code.lower() for code in self.codes]
+
+        def known(code: str) -> str:
+            same = (other for other in own if standard(other) == standard(code))
+            return code if code in own else next(same, code)
+
+        return replace(request, source=known(request.source), target=known(request.target))
+
     def gives_back(self, source: str, target: str) -> bool:
         """Whether a text is returned untranslated, as LibreTranslate does: source and target are
         the same language, and no system translates between them."""
@@ -368,21 +381,29 @@ class Catalogue:
 
         Args:
             ranked: the result of :meth:`.detection.LanguageDetector.detect`.
-            target: code of the target language.
+            target: code of the target language, in lower case.
             itself: whether the target language itself may be chosen, too.
 
         Returns:
             The entry of ``ranked`` for the language. If none fits and the most probable one has the
             confidence 0, such an entry for the source language of the first system that translates
-            to the target.
+            to the target. With the confidence 0, the target language itself is the last choice.
         """
-        possible = [source for source, other in self._pairs if other == target]
-        for one in ranked:
-            code = one["language"].lower()
-            if code in possible or (itself and code == target):
-                return one
-        if possible and not ranked[0]["confidence"]:
-            return {"confidence": 0.0, "language": possible[0]}
+        bundles = [system.bundle for system in self.systems]
+        sources = {
+            one.source_lang.lower(): one.source_lang
+            for one in bundles
+            if one.target_lang.lower() == target
+        }
+        allowed = [*sources, *[target] * itself]
+        unsure = not ranked[0]["confidence"]
+        # Without a clear language, a text is rather translated than given back.
+        for codes in [list(sources), allowed] if unsure else [allowed]:
+            for one in ranked:
+                if one["language"].lower() in codes:
+                    return one
+        if sources and unsure:
+            return {"confidence": 0.0, "language": next(iter(sources.values()))}
         return ranked[0]
 
     @property
@@ -394,14 +415,14 @@ class Catalogue:
 
     def languages(self) -> List[Dict[str, Any]]:
         """The answer of LibreTranslate's route ``/languages``: code, name and target languages of
-        each language."""
+        each language. The language itself is one of them, see :meth:`gives_back`."""
         codes = sorted(self.codes)
         targets = {
-            code: {
+            code: {code}.union(
                 system.bundle.target_lang
                 for system in self.systems
                 if system.bundle.source_lang == code
-            }
+            )
             for code in codes
         }
         return [

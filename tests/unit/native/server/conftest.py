@@ -37,6 +37,9 @@ class ReversingTranslator:
     def identity(self):
         return {"engine": "torch"}
 
+    def describe(self):
+        return "words turned round"
+
     def __init__(self):
         self.batches = []
         self.before = lambda lines: None

@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from fairseq_hrt.native.server import detection
+from fairseq_hrt.native.server import detection, languages
 from fairseq_hrt.native.server.detection import LanguageDetector
+from fairseq_hrt.native.server.languages import language_of, standard
 
 
 @pytest.mark.parametrize(
@@ -34,9 +35,36 @@ def test_the_served_ones_by_their_probability(monkeypatch):
     # Less than one in a hundred is not worth saying, unless there is nothing else.
     assert found == [{"confidence": 30.2, "language": "de"}, {"confidence": 1.2, "language": "en"}]
     assert LanguageDetector(["it"]).detect("whatever") == [{"confidence": 0.4, "language": "it"}]
-    assert LanguageDetector(["nl", "cs"]).detect("whatever") == [
-        {"confidence": 0.0, "language": "nl"}
+    # None that is supported is likely: those that are not supported come first, and none is sure.
+    assert LanguageDetector(["ita", "nl", "cs"]).detect("whatever") == [
+        {"confidence": 0.0, "language": code} for code in ("nl", "cs", "ita")
     ]
+    # Answers have the codes that are served.
+    assert LanguageDetector(["nl", "deu_Latn", "en", "de_DE"]).detect("whatever") == [
+        {"confidence": 30.2, "language": "deu_Latn"},
+        {"confidence": 30.2, "language": "de_DE"},
+        {"confidence": 1.2, "language": "en"},
+    ]
+
+
+def test_codes_of_languages():
+    for codes, found in (
+        ("de de_DE DE-AT deu ger deu_Latn", "de"), ("zh zh_CN zho_Hans cmn zt", "zh"),
+        ("pt pt_BR por_Latn pb pt-PT", "pt"), ("nb nob_Latn no nor", "no"), ("kik_Latn ki", "kik"),
+    ):  # fmt: skip
+        assert {language_of(code) for code in codes.split()} == {found}
+    for same in (("zh", "zh-Hans", "zho_Hans"), ("zt", "zh_Hant"), ("pb", "pt_BR", "por-br")):
+        assert len({standard(code) for code in same}) == 1
+    assert standard("Tlh_X") == "tlh-x" and standard("pt") != standard("pb")
+    assert standard("zh") != standard("zt") and standard("de_DE") != standard("de")
+
+
+def test_two_letter_codes_are_those_of_the_detector():
+    """Each language that py3langid supports has itself as its code."""
+    labels = set(detection._model().labels)
+    assert {language_of(label) for label in labels} == labels
+    codes = set(languages._SHORT.values())
+    assert codes <= labels, codes - labels
 
 
 @pytest.mark.parametrize("text", ["", " 12.5 %", "?!"])

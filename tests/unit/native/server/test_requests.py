@@ -101,6 +101,8 @@ def test_forms_in_parts():
     # A file is not a text.
     file = ('name="q"; filename="f"', "y" * 100)
     assert parse_fields(in_parts(file, ('name="a"', "b")), PARTS, "") == {"a": "b"}
+    binary = in_parts(file, ('name="a"', "b")).replace(b"y" * 100, bytes(range(256)))
+    assert parse_fields(binary, PARTS, "c=d") == {"a": "b", "c": "d"}
     assert parse_fields(b'{"a": 1}', "application/x+json; charset=utf-8", "") == {"a": 1}
 
 

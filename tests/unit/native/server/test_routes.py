@@ -133,9 +133,9 @@ def test_html_keeps_its_tags(client):
 def test_what_can_be_asked_about(make_client):
     client = make_client(["a:en-de", "b:en-fr", "c:de-en"])
     assert client.get("/languages").json() == [
-        {"code": "de", "name": "German", "targets": ["en"]},
-        {"code": "en", "name": "English", "targets": ["de", "fr"]},
-        {"code": "fr", "name": "French", "targets": []},
+        {"code": "de", "name": "German", "targets": ["de", "en"]},
+        {"code": "en", "name": "English", "targets": ["de", "en", "fr"]},
+        {"code": "fr", "name": "French", "targets": ["fr"]},
     ]
     assert client.get("/health").json() == {"status": "ok"}
     assert client.get("/frontend/settings").json()["language"]["target"] == {
@@ -424,6 +424,40 @@ def test_languages_with_capitals(make_client):
         answer = client.post("/translate", json={"source": source, "target": target, "q": "ab"})
         assert answer.json() == {"translatedText": "ba"}
     assert [language["code"] for language in client.get("/languages").json()] == ["de_DE", "en_XX"]
+
+
+GERMAN = "Ein Mann geht mit seinem Hund durch den Park und lacht."
+FRENCH = "Un homme se promène avec son chien dans le parc et il rit."
+
+
+@pytest.mark.parametrize("systems, text, target, language", [
+    (["a:de_DE-en"], GERMAN, "en", "de_DE"),
+    (["a:deu_Latn-eng_Latn"], GERMAN, "eng-latn", "deu_Latn"),
+    (["a:eng-deu", "b:fra-deu"], FRENCH, "deu", "fra"),
+    (["a:zh_CN-en"], "一个男人带着他的狗走过公园", "EN", "zh_CN"),
+    (["a:qq_QQ-en"], "Mtu anatembea na mbwa wake kwenye bustani na anacheka.", "en", "qq_QQ"),
+])  # fmt: skip
+def test_other_codes_than_of_two_letters_are_detected(make_client, systems, text, target, language):
+    client = make_client(systems)
+    fields = {"q": text, "source": "auto", "target": target}
+    answer = client.post("/translate", json=fields).json()
+    assert answer["detectedLanguage"]["language"] == language
+    assert answer["translatedText"] != text
+    assert (answer["detectedLanguage"]["confidence"] > 50) == (language != "qq_QQ")
+    assert client.post("/detect", json={"q": text}).json()[0]["language"] == language
+
+
+def test_codes_of_libretranslate(make_client):
+    client = make_client(["a:en-zh", "b:en-pt_BR", "c:en-zh_Hant", "d:en-pt"])
+    for target, system in (
+        ("zh-Hans", "a:en-zh"), ("zh", "a:en-zh"), ("pb", "b:en-pt_BR"), ("pt-BR", "b:en-pt_BR"),
+        ("zt", "c:en-zh_Hant"), ("zh-Hant", "c:en-zh_Hant"), ("pt", "d:en-pt"),
+    ):  # fmt: skip
+        fields = {"q": "ab", "source": "en", "target": target}
+        assert client.post("/translate", json=fields).json() == {"translatedText": "ba"}
+        assert client.post("/v1/translate", json=fields).json()["system"] == system
+    refused = client.post("/translate", json={"q": "ab", "source": "en", "target": "pt-PT"})
+    assert (refused.status_code, refused.json()) == (400, {"error": "pt-pt is not supported"})
 
 
 def test_graphs(make_client, translator):

@@ -56,8 +56,8 @@ def test_a_request_finds_its_system():
     )
     assert catalogue.codes == ["en", "de", "qq"], "languages to translate from come first"
     assert catalogue.languages()[1:] == [
-        {"code": "en", "name": "English", "targets": ["de", "qq"]},
-        {"code": "qq", "name": "qq", "targets": []},
+        {"code": "en", "name": "English", "targets": ["de", "en", "qq"]},
+        {"code": "qq", "name": "qq", "targets": ["qq"]},
     ]  # fmt: skip
     assert (
         catalogue.choose(asked("de"), "en").name == "a"
@@ -93,6 +93,10 @@ def test_a_language_that_is_detected():
     assert found(ranked[:1], "fr_fr", True) == "de", "refused by its name"
     nothing = [{"language": "en", "confidence": 0.0}]
     assert found(nothing, "en", False) == "de" and found(nothing, "de", False) == "en"
+    assert found(nothing, "en", True) == "en", "no other is likely"
+    nothing.append({"language": "fr_FR", "confidence": 0.0})
+    assert found(nothing, "en", True) == "fr_FR"
+    assert found(nothing, "xx", True) == "en"
     assert catalogue.gives_back("DE", "de") and catalogue.gives_back("fr_fr", "FR_FR")
     assert not catalogue.gives_back("de", "en") and not catalogue.gives_back("xx", "xx")
     assert not Catalogue([served("a", "en", "en")]).gives_back("en", "en"), "such as summaries"
@@ -158,6 +162,9 @@ class Greedy:
     def identity(self):
         return {"engine": "native"}
 
+    def describe(self):
+        return "the native engine: int8 weights"
+
     def prepare(self, line):
         return [line]
 
@@ -169,13 +176,15 @@ class Greedy:
 
 
 @pytest.mark.parametrize("task, tried", [("translation_hrt", True), ("translation_jacobi", False)])
-def test_loading_tries_what_a_system_can_do(task, tried):
+def test_loading_tries_what_a_system_can_do(task, tried, caplog):
+    caplog.set_level(logging.INFO)
     translator, metrics = Greedy(task), Metrics()
     settings = Settings(
         systems=(("x", Path("folder")),), options=(("x", "lenpen", "0.5"),), max_batch=7
     )
     system = load_served("x", Path("folder"), settings, metrics, lambda folder, given: translator)
     try:
+        assert "x: en to de, ready (the native engine: int8 weights)" in caplog.text
         assert translator.calls[0] == {"lenpen": "0.5"}, "so that the first request does not wait"
         assert translator.calls[1:] == [
             *[{"lenpen": "0.5", "beam": 5, "nbest": 2, "hrt_nat_beam": 5}] * tried,
