@@ -18,6 +18,9 @@ from torch import Tensor
 from .checkpoints import value_of
 
 TASK = "translation_multi_simple_epoch"
+# Tasks that add language tokens, too, and put them elsewhere: behind the source, or in place of
+# ``</s>``.
+_OTHERS = ("multilingual_translation", "translation_from_pretrained_bart")
 
 
 class LanguageTokens(NamedTuple):
@@ -134,10 +137,16 @@ def language_tokens(
         source, target: the dictionaries, changed in place.
 
     Raises:
-        ValueError: the model does not support a language, or was trained with language tokens of a
-            kind that this module does not support.
+        ValueError: the model does not support a language, or was trained by a task or with language
+            tokens of a kind that this module does not support.
     """
-    if value_of(cfg, "task") != TASK:
+    task = value_of(cfg, "task")
+    if task in _OTHERS:
+        raise ValueError(
+            f"the model was trained by the task {task}, which is not supported here: give --task"
+            f" {task}, fairseq's own"
+        )
+    if task != TASK:
         return None
     known, style = _languages(cfg), str(value_of(cfg, "lang_tok_style") or "multilingual")
     for language in languages:

@@ -313,6 +313,31 @@ def tokenizer_settings(folder: Path) -> Settings:
     return Settings(read_json(path) if path.is_file() else {}, path)
 
 
+def added_tokens(folder: Path) -> Dict[str, int]:
+    """The tokens that the tokeniser in a folder has beside its vocabulary, or that it keeps whole,
+    as its files number them: {token: row of the embedding}.
+
+    Raises:
+        ValueError: the row of a token is not an integer from 0.
+    """
+    settings = tokenizer_settings(folder)
+    numbered: Dict[Any, Any] = {}
+    table = settings.values.get("added_tokens_decoder")
+    if isinstance(table, dict):
+        entries = (
+            (entry.get("content"), row) for row, entry in table.items() if isinstance(entry, dict)
+        )
+        numbered.update((content, row) for content, row in entries if isinstance(content, str))
+    if (folder / "added_tokens.json").is_file():
+        numbered.update(read_json(folder / "added_tokens.json"))
+    return {
+        token: Settings({"number": row}, f"{settings.subject}: {shown(token)}").number(
+            "number", least=0, most=1 << 31
+        )
+        for token, row in numbered.items()
+    }
+
+
 def language_tokens(folder: Path, following: int) -> Dict[str, int]:
     """The language tokens of a multilingual model, {token: row of the embedding}.
 
@@ -326,16 +351,7 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
         ValueError: the row of a token is not an integer from 0.
     """
     settings = tokenizer_settings(folder)
-    numbered: Dict[Any, Any] = {}
     ordered: List[Any] = []
-    table = settings.values.get("added_tokens_decoder")
-    if isinstance(table, dict):
-        entries = (
-            (entry.get("content"), row) for row, entry in table.items() if isinstance(entry, dict)
-        )
-        numbered.update((content, row) for content, row in entries if isinstance(content, str))
-    if (folder / "added_tokens.json").is_file():
-        numbered.update(read_json(folder / "added_tokens.json"))
     special = folder / "special_tokens_map.json"
     for held in (settings.values, read_json(special) if special.is_file() else {}):
         for name in ("additional_special_tokens", "extra_special_tokens"):
@@ -346,12 +362,7 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
                 else []
             )
             ordered = ordered or [one for one in tokens if _is_language(one)]
-    found: Dict[str, int] = {}
-    for token, row in numbered.items():
-        if _is_language(token):
-            found[token] = Settings({"number": row}, f"{settings.subject}: {shown(token)}").number(
-                "number", least=0, most=1 << 31
-            )
+    found = {token: row for token, row in added_tokens(folder).items() if _is_language(token)}
     if found:
         return found
     return {token: following + number for number, token in enumerate(dict.fromkeys(ordered))}

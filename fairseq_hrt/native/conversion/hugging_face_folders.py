@@ -2,12 +2,14 @@
 text preparation."""
 
 from pathlib import Path
-from typing import List, Optional, Tuple
+from typing import Container, List, Mapping, Optional, Tuple
 
 from ..io.escaping import shown
+from ..text.dictionary import SPECIAL
 from .converted import Converted
 from .hugging_face import (
     CONFIG,
+    added_tokens,
     chosen_token,
     decoding_options,
     language_tokens,
@@ -72,14 +74,14 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
     sizes = size, size if shared else config.number("decoder_vocab_size", size, most=1 << 24)
     weights = read_weights(folder)
     require_rows(weights, config, sizes)
-    source = _numbered(folder / "vocab.json", sizes[0])
+    source = _numbered(folder / "vocab.json", sizes[0], added_tokens(folder))
     target = (
-        _numbered(folder / "target_vocab.json", sizes[1])
+        _numbered(folder / "target_vocab.json", sizes[1], {})
         if separate and (folder / "target_vocab.json").is_file()
         else None
     )
     if target is None:
-        target = source if sizes[0] == sizes[1] else _numbered(folder / "vocab.json", sizes[1])
+        target = source if sizes[0] == sizes[1] else _numbered(folder / "vocab.json", sizes[1], {})
     names = [
         given or tokenizer.text(option) or None
         for given, option in zip(languages, ("source_lang", "target_lang"))
@@ -119,9 +121,47 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
     )
 
 
-def _numbered(path: Path, size: int) -> Vocabulary:
+def _numbered(path: Path, size: int, added: Mapping[str, int]) -> Vocabulary:
     found = by_number(read_json(path), size, path)
+    _add_tokens(found, added, target_tokens(added), path.parent)
     return make_vocabulary(found, specials_in(found), path)
+
+
+def _add_tokens(
+    rows: List[Optional[str]], added: Mapping[str, int], whole: Container[str], folder: Path
+) -> None:
+    """Gives tokens that a tokeniser has beside its vocabulary their rows.
+
+    Args:
+        rows: the word of each row, None for rows without a word; changed in place.
+        added: the tokens, {token: row}. Symbols such as ``<mask>``, which no text has, are ignored.
+        whole: the tokens that text preparation keeps whole, see :class:`.pipeline.TextPipeline`.
+        folder: the model's folder, for messages.
+
+    Raises:
+        ValueError: text preparation would split a token, or its row is beyond the matrix or has
+            another word.
+    """
+    for token, row in added.items():
+        if token in (*SPECIAL, "<mask>") or (row < len(rows) and rows[row] == token):
+            continue
+        if token not in whole:
+            raise ValueError(
+                f"{folder} has the added token {shown(token)} (tokenizer_config.json,"
+                " added_tokens.json), which this package would split: remove it from these files"
+                " if no text has it; otherwise the model cannot be imported"
+            )
+        if row >= len(rows) or rows[row] is not None:
+            fault = (
+                "another word has"
+                if row < len(rows)
+                else f"is not below the vocab_size {len(rows)}"
+            )
+            raise ValueError(
+                f"{folder}: the language token {shown(token)} has the id {row}, which {fault}: put"
+                " only files of one model into this folder"
+            )
+        rows[row] = token
 
 
 def _multilingual(folder: Path, config: Settings, languages: Languages) -> Converted:
@@ -158,14 +198,7 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
     else:
         rows, following = _by_pieces(pieces(model), size, path)
     tokens = language_tokens(folder, following)
-    for token, row in tokens.items():
-        if row >= size or rows[row] not in (None, token):
-            raise ValueError(
-                f"{folder}: the language token {shown(token)} has the id {row}, which"
-                f" {'another word has' if row < size else f'is not below the vocab_size {size}'}:"
-                " put only files of one model into this folder"
-            )
-        rows[row] = token
+    _add_tokens(rows, {**added_tokens(folder), **tokens}, tokens, folder)
     if not tokens:
         raise ValueError(
             f"{folder} names no language tokens: special_tokens_map.json or"

@@ -26,6 +26,42 @@ _VOCABULARY = re.compile(r".*vocab.*\.(spm|ya?ml|txt|json)")
 # Two languages, and a dash before the type of the model.
 _SHORT_NAME = re.compile(r"([a-z]{2,3}(?:_[A-Za-z]{2,4})?)-([a-z]{2,3}(?:_[A-Za-z]{2,4})?)-")
 
+# Options of a decoder's configuration (marian-decoder and bergamot-translator) that are read.
+_READ = frozenset(
+    """
+    allow-unk beam-size max-length-factor models normalize shortlist skip-cost vocabs word-penalty
+    """.split()
+)
+# Options that change translations, or what stands in a line of input or output: only where they
+# are off.
+_OFF = frozenset(
+    """
+    allow-special force-decode ignore-model-config max-length-crop no-spm-decode no-spm-encode
+    output-approx-knn output-sampling tsv
+    """.split()
+)
+# How YAML writes that an option is off.
+_NO = ("", "~", "null", "n", "no", "off", "false")
+# Options that do not change translations: files and messages, batches, how numbers are computed,
+# where a text is split. Without max-length-crop, max-length has no effect.
+_HARMLESS = frozenset(
+    """
+    alignment authors bergamot-mode build-info cache-size cache-translations check-bytearray
+    check-nan cite cpu-threads devices dump-quantmult fp16 gemm-precision gemm-type input
+    interpolate-env-vars int16 int8 int8Alpha int8shift int8shiftAll int8shiftAlpha
+    int8shiftAlphaAll log log-level log-time-zone max-length max-length-break maxi-batch
+    maxi-batch-sort mini-batch mini-batch-words model-mmap n-best num-devices optimize output port
+    precision quality quantize-range quiet quiet-translation relative-paths seed
+    source-language ssplit-mode ssplit-prefix-file stat-freq target-language tsv-fields
+    use-legacy-batching version word-scores workspace
+    """.split()
+)
+# Options that describe the model, which Marian takes from the model's own description instead.
+_DESCRIBING = re.compile(
+    "(bert|char|dec|dim|enc|factors|lemma|tied|transformer|ulr)-.*|best-deep|input-types"
+    "|layer-normalization|output-omit-bias|right-left|skip|type|ulr"
+)
+
 
 def is_marian(folder: Path) -> bool:
     """Whether a folder holds a file with the name of a Marian model, ``.npz`` or ``.bin``."""
@@ -143,6 +179,7 @@ class _Named:
                     f" it holds {shown(values)}"
                 )
             self.settings = Settings(values, found[0])
+            _require_known(self.settings)
         self.folder = folder
         self.models = [source] if source.is_file() else self._files("models") or self._only_model()
         if len(set(self.models)) < len(self.models):
@@ -276,7 +313,39 @@ class _Named:
             )
         if settings.switch("allow-unk"):
             found["unkpen"] = "0"
+        # Marian then compares the logits of hypotheses; greedily the best word is the same.
+        if found["beam"] != "1" and not _is_off(settings.values.get("skip-cost", "")):
+            raise ValueError(
+                f"{settings.subject} has skip-cost with a beam-size of {found['beam']}, which is"
+                " not supported: remove skip-cost from that file, or set beam-size to 1"
+            )
         return found
+
+
+def _require_known(settings: Settings) -> None:
+    """Raises ValueError, which names the option, if a decoder's configuration has an option that
+    might change translations and is not read."""
+    if "train-sets" in settings.values:
+        raise ValueError(
+            f"{settings.subject} configures a training (it has train-sets): leave only the"
+            " decoder's configuration beside the model"
+        )
+    for name, value in settings.values.items():
+        known = name in _READ or name in _HARMLESS or _DESCRIBING.fullmatch(name) is not None
+        if name in _OFF:
+            known = _is_off(value)
+        elif name == "weights":
+            # Equal weights of an ensemble's models do not change which hypothesis is best.
+            known = isinstance(value, list) and all(one == value[0] for one in value)
+        if not known:
+            raise ValueError(
+                f"{settings.subject} has {shown(name)}: {shown(value)}, which this package does not"
+                " support: remove it from that file if it does not change translations"
+            )
+
+
+def _is_off(value: Any) -> bool:
+    return value == [] or (isinstance(value, str) and value.lower() in _NO)
 
 
 def _description(path: Path, text: str) -> Dict[str, Any]:

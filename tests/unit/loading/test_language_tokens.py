@@ -75,6 +75,11 @@ def test_other_tasks_have_none():
         (dict(lang_dict="x.txt"), "the file x.txt of its training, .* --model-overrides"),
         (dict(langtoks={"main": ("src", "tgt")}), "--langtoks"),
         (dict(langtoks_specs=["main", "mono_dae"]), "--langtoks-specs"),
+        (
+            dict(task="translation_from_pretrained_bart"),
+            "trained by the task translation_from_pretrained_bart, .* --task translation_from_p",
+        ),
+        (dict(task="multilingual_translation"), "trained by the task multilingual_translation"),
     ],
 )
 def test_what_is_refused(options, message):

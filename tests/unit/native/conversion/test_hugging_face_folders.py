@@ -125,6 +125,46 @@ def test_the_native_engine_translates_and_serves_them(
     assert texts == [one["text"] for one in answer.json()["translations"]]
 
 
+def test_added_tokens_of_marian(hugging_face_folder):
+    """A language that fine-tuning added is kept whole; other tokens would be split."""
+    made = hugging_face_folder("marian")
+    table = {word: row for row, word in enumerate(made.words) if row != 7}
+    (made.path / "vocab.json").write_text(json.dumps(table))
+    added = made.path / "added_tokens.json"
+    added.write_text(json.dumps({">>tyv<<": 7, "<pad>": len(made.words) - 1, "<mask>": 1000}))
+    found = read_hugging_face(made.path, ("en", "tyv"))
+    assert found.source_prefix == ">>tyv<<" and found.target is found.source
+    assert found.source.rows[4 + found.source.words.index(">>tyv<<")] == 7
+    for tokens, message in (
+        ({"<ent>": 7}, "has the added token '<ent>' .* would split"),
+        ({"<ent>": 1000}, "has the added token '<ent>' .* would split"),
+        ({"__de__": 7}, "has the added token '__de__' .* would split"),
+        ({">>tyv<<": 8}, "token '>>tyv<<' has the id 8, which another word has"),
+        ({">>tyv<<": 1000}, "has the id 1000, which is not below the vocab_size"),
+        ({">>tyv<<": "x"}, "number: 'x'; it must be an integer"),
+    ):
+        added.write_text(json.dumps(tokens))
+        with pytest.raises(ValueError, match=message):
+            read_hugging_face(made.path, ("en", "tyv"))
+
+
+def test_added_tokens_of_multilingual_models(hugging_face_folder):
+    made = hugging_face_folder("m2m_100")
+    size = len(made.words)
+    tokens = ["__en__", "__de__", "__fr__", "__kk__"]
+    numbered = {str(size - 4 + number): {"content": token} for number, token in enumerate(tokens)}
+    numbered["3"] = {"content": "<unk>"}
+    tokenizer = made.path / "tokenizer_config.json"
+    tokenizer.write_text(json.dumps({"added_tokens_decoder": numbered}))
+    found = read_hugging_face(made.path, ("en", "kk"))
+    assert (found.source_prefix, found.target_prefix) == ("__en__", "__kk__")
+    assert found.source.rows[4 + found.source.words.index("__kk__")] == size - 1
+    numbered[str(size - 1)] = {"content": "<ent>"}
+    tokenizer.write_text(json.dumps({"added_tokens_decoder": numbered}))
+    with pytest.raises(ValueError, match="has the added token '<ent>' .* would split"):
+        read_hugging_face(made.path, ("en", "de"))
+
+
 @pytest.mark.parametrize(
     "file, change, message",
     [

@@ -1,5 +1,6 @@
 """Folders of Marian: which files belong together, and what is said of one that is incomplete."""
 
+import re
 import shutil
 
 import pytest
@@ -116,6 +117,16 @@ def test_a_vocabulary_with_more_pieces_than_the_model_has_words(marian_folder):
         ("max-length-factor: nan", "max-length-factor: 'nan'"),
         ("beam-size: 0", "beam-size: 0"),
         ("word-penalty: 0.5", "word-penalty"),
+        ("output-sampling: true", "has 'output-sampling': 'true', which this package does not"),
+        ("output-sampling: [topk, 10]", "'output-sampling'"),
+        ("weights: [0.7, 0.3]", "'weights'"),
+        ("force-decode: true", "'force-decode'"),
+        ("allow-special: yes", "'allow-special'"),
+        ("max-length: 100\nmax-length-crop: true", "'max-length-crop': 'true'"),
+        ("ignore-model-config: true", "'ignore-model-config'"),
+        ("beam-sise: 4", "'beam-sise': '4'"),
+        ("train-sets: [a, b]\nlearn-rate: 0.1", "configures a training"),
+        ("beam-size: 4\nskip-cost: true", "skip-cost with a beam-size of 4"),
         ("[1]", "not a configuration of Marian"),
         ("shortlist: [none.bin]", "names the file 'none.bin'"),
     ],
@@ -125,6 +136,88 @@ def test_configurations_that_do_not_fit(marian_folder, decoder, message):
     with pytest.raises(ValueError) as caught:
         read_marian(made.path, (None, None))
     assert message in str(caught.value)
+
+
+# As published: Bergamot's, translateLocally's, that of Firefox on other systems; OPUS-MT's; what
+# Marian writes beside a model in training; and some that say what counts anyway.
+PUBLISHED = [
+    """
+beam-size: 1
+normalize: 1.0
+word-penalty: 0
+max-length-break: 128
+mini-batch-words: 1024
+workspace: 128
+max-length-factor: 2.0
+skip-cost: true
+cpu-threads: 0
+quiet: true
+quiet-translation: true
+gemm-precision: int8shiftAlphaAll
+alignment: soft
+""",
+    """
+relative-paths: true
+beam-size: 1
+normalize: 1.0
+word-penalty: 0
+mini-batch: 64
+maxi-batch: 1000
+maxi-batch-sort: src
+workspace: 2000
+max-length-factor: 2.5
+gemm-precision: int8shiftAlphaAll
+""",
+    """
+relative-paths: true
+beam-size: 4
+normalize: 1
+word-penalty: 0
+mini-batch: 1
+maxi-batch: 1
+maxi-batch-sort: src
+ssplit-mode: sentence
+max-length-break: 128
+mini-batch-words: 1024
+alignment: soft
+max-length-factor: 2.0
+gemm-precision: int8Alpha
+""",
+    """
+models: [/there/model.ende.bin]
+vocabs: [/there/vocab.ende.spm, /there/vocab.ende.spm]
+relative-paths: false
+beam-size: 6
+normalize: 0.6
+word-penalty: 0
+mini-batch: 32
+maxi-batch: 100
+maxi-batch-sort: src
+""",
+    """
+weights: [0.5, 0.5]
+output-sampling: []
+output-approx-knn:
+  []
+allow-special: False
+force-decode:
+tsv: off
+max-length: 1000
+max-length-crop: false
+devices: [0]
+log:
+transformer-heads: 8
+dim-vocabs: [0, 0]
+type: amun
+skip: false
+""",
+]
+
+
+@pytest.mark.parametrize("decoder", PUBLISHED)
+def test_published_configurations(marian_folder, decoder):
+    found = read_marian(marian_folder(decoder=decoder).path, (None, None))
+    assert found.decoding["beam"] == (re.search(r"beam-size: (\d+)", decoder) or [0, "12"])[1]
 
 
 def test_folders_that_are_incomplete(marian_folder):
