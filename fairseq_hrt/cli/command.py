@@ -143,7 +143,7 @@ def recipe_of_bundle(
     """The text preparation of those systems whose path is a bundle; None if no path is one.
 
     Raises:
-        ValueError: the text of two bundles is not prepared equally. ``advice`` says what to do.
+        ValueError: the text of two bundles is not prepared equally; the message ends in ``advice``.
     """
     bundles = [spec for spec in specs if _is_bundle(Path(spec.path))]
     recipes = [load_bundle(Path(spec.path), for_runtime=True).recipe for spec in bundles]
@@ -161,7 +161,7 @@ def recipe_of_bundle(
 
 
 def _steps(recipe: TextRecipe) -> Tuple[Any, ...]:
-    """What a recipe does to text, equal for copies of the same files of codes."""
+    """The steps of a recipe, equal for copies of the same files of codes."""
     codes = (recipe.codes, recipe.target_codes or recipe.codes)
     return (
         recipe.tokenization,

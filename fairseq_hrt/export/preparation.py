@@ -45,7 +45,7 @@ _ESCAPE = re.compile("&(apos|quot|amp|lt|gt|#124|#91|#93);")
 _APART = re.compile(r"(?<!\S)[.,!?;:。，！？](?!\S)")
 TOKENISED = 0.2
 _PUNCTUATION = re.compile(r"[.,!?;:。，！？]")
-# What a language token looks like (2de, <2de>, __de__, de_DE, de), and the share of the sentences
+# The form of language tokens (2de, <2de>, __de__, de_DE, de), and the share of the sentences
 # that begin with one.
 _TAG = re.compile(r"[a-z]{2}(-[A-Za-z]{2,4})?|(?=.*[^\W\d_])(?=.*[\d<>_\[\]@#]).+")
 TAGGED = 0.95
@@ -297,8 +297,8 @@ def _language_tokens(sentences: Sequence[str]) -> Dict[str, int]:
 
 
 def _behind(words: str, tags: Container[str]) -> str:
-    """What follows the first word of a sentence if this is one of ``tags`` or of the form of _TAG;
-    else the sentence."""
+    """The words behind the first one of a sentence if this is one of ``tags`` or of the form of
+    _TAG; else the sentence."""
     first, _, rest = words.partition(" ")
     return rest if first in tags or _TAG.fullmatch(first) else words
 
