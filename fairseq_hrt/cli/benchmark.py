@@ -181,7 +181,7 @@ def run(options: argparse.Namespace) -> None:
 
     # Mistakes of the user are reported before anything is loaded.
     specs, settings = systems_to_compare(options), settings_of(options)
-    recipe = recipe_of_bundle(specs)
+    recipe = _recipe_of(specs, options)
     raw = read_raw_text(options, recipe)
     limits = read_limits(options.length_bins) if options.length_bins else None
     detokenize = quality.build_detokenizer(options.detokenize, recipe)
@@ -324,6 +324,29 @@ def add_footprints(
         result.footprint = measure_footprint(
             system.reloadable, data_arguments(options), batches, options.threads
         )
+
+
+def _recipe_of(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> Optional[TextRecipe]:
+    """The text preparation of the bundles among the systems; None if there is none, or if the
+    options leave nothing to it.
+
+    Raises:
+        ValueError: something is left to it, and two bundles have different ones.
+    """
+    told = any(one is not None for one in (options.tokenizer, options.subwords, options.codes))
+    missing = [
+        flags
+        for flags, left in (
+            ("--detokenize", options.detokenize is None),
+            ("--tokenizer (--subwords, --codes)", options.sources is not None and not told),
+        )
+        if left
+    ]
+    if not missing:
+        return None
+    return recipe_of_bundle(
+        specs, f"give {' and '.join(missing)} for all, or compare each of them alone"
+    )
 
 
 def read_raw_text(

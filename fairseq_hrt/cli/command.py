@@ -98,7 +98,7 @@ def add_reference_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--detokenize",
         metavar="HOW",
-        help="moses:LANGUAGE or none (default: as a bundle among the systems does, else none)",
+        help="moses:LANGUAGE or none (default: as the bundles among the systems do, else none)",
     )
 
 
@@ -137,12 +137,39 @@ def _is_bundle(path: Path) -> bool:
     return (path / "bundle.json").is_file()
 
 
-def recipe_of_bundle(specs: "Sequence[SystemSpec]") -> Optional[TextRecipe]:
-    """The text preparation of the first system whose path is a bundle; None if no path is one."""
-    from ..native.bundles.bundle import load_bundle
+def recipe_of_bundle(
+    specs: "Sequence[SystemSpec]", advice: str = "compare each of them alone"
+) -> Optional[TextRecipe]:
+    """The text preparation of those systems whose path is a bundle; None if no path is one.
 
-    folders = [path for path in (Path(spec.path) for spec in specs) if _is_bundle(path)]
-    return load_bundle(folders[0], for_runtime=True).recipe if folders else None
+    Raises:
+        ValueError: the text of two bundles is not prepared equally; the message ends in ``advice``.
+    """
+    bundles = [spec for spec in specs if _is_bundle(Path(spec.path))]
+    recipes = [load_bundle(Path(spec.path), for_runtime=True).recipe for spec in bundles]
+    for spec, recipe in zip(bundles, recipes):
+        if _steps(recipe) != _steps(recipes[0]):
+            first, other = (
+                f"{one.name} ({made.tokenizer}, {made.subwords})"
+                for one, made in ((bundles[0], recipes[0]), (spec, recipe))
+            )
+            raise ValueError(
+                f"systems {first} and {other} are bundles whose text is prepared by different"
+                f" steps or codes; {advice}"
+            )
+    return recipes[0] if recipes else None
+
+
+def _steps(recipe: TextRecipe) -> Tuple[Any, ...]:
+    """The steps of a recipe, equal for copies of the same files of codes."""
+    codes = (recipe.codes, recipe.target_codes or recipe.codes)
+    return (
+        recipe.tokenization,
+        recipe.subwords,
+        *(None if path is None else path.read_bytes() for path in codes),
+        recipe.source_prefix,
+        recipe.target_prefix,
+    )
 
 
 def add_numbers(parser: argparse._ActionsContainer, *options: Tuple[str, Any, str]) -> None:

@@ -170,6 +170,40 @@ def test_translations_of_a_bundle_are_restored_by_its_preparation(tmp_path):
     assert recipe_of_bundle([SystemSpec("a", "checkpoint.pt", None, {})]) is None
 
 
+def test_bundles_whose_text_is_prepared_differently_are_refused(tmp_path, refused, capsys):
+    from tiny_models import write_bundle
+
+    (tmp_path / "codes").write_text("#version: 0.2\na b\n")
+    (tmp_path / "others").write_text("#version: 0.2\nb a</w>\n")
+    (tmp_path / "lines").write_text("a\n")
+    subwords = dict(subwords="subword-nmt", codes=tmp_path / "codes")
+
+    def system(name, **changes):
+        write_bundle(tmp_path / name, "autoregressive", **changes)
+        return ["--system", f"name={name},path={tmp_path / name}"]
+
+    first, same = system("first", **subwords), system("same", **subwords)
+    other = system("other", **{**subwords, "codes": tmp_path / "others"})
+    moses = system("moses", **subwords, tokenizer="moses+escape")
+    capsys.readouterr()
+    line = refused(*first, *moses)
+    assert "systems first (space, subword-nmt) and moses (moses+escape, subword-nmt)" in line
+    assert "give --detokenize for all, or compare each of them alone" in line
+    assert "different steps or codes" in refused(*first, *same, *other)
+    sources = ["--sources", tmp_path / "lines"]
+    line = refused(*first, *moses, *sources, "--detokenize", "none")
+    assert "give --tokenizer (--subwords, --codes) for all" in line
+    told = ["--detokenize", "none", "--tokenizer", "space", "--subwords", "none"]
+    for arguments in ([*first, *same], [*first, *moses, "--detokenize", "none"]):
+        with pytest.raises(pytest.fail.Exception, match="something was loaded"):
+            benchmark.main(["data", *arguments])
+    data = str(tmp_path / "first_data")
+    with pytest.raises(pytest.fail.Exception, match="something was loaded"):
+        benchmark.main([
+            data, *map(str, [*first, *moses, *sources, *told]), "-s", "de", "-t", "en",
+        ])  # fmt: skip
+
+
 def test_the_process_keeps_to_its_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {7, 3, 5}, raising=False)
     chosen = []

@@ -116,7 +116,7 @@ def test_variants_of_moses_are_recognised_and_prepare_text_as_it_was(
     ("zh", None, "moses+characters", "我们骑自行车去公园，天气很好。"),
     ("ja", "MeCab", "moses+mecab", "私たちは自転車で公園に行きます。"),
 ])  # fmt: skip
-def test_languages_without_spaces(tmp_path, language, package, name, text, load_example):
+def test_languages_without_spaces(tmp_path, language, package, name, text, load_example, caplog):
     if package:
         pytest.importorskip(package)
     # Of these languages' rules only the characters are read, not the expressions of sacremoses,
@@ -124,7 +124,8 @@ def test_languages_without_spaces(tmp_path, language, package, name, text, load_
     with mock.patch("sacremoses.tokenize.re", SimpleNamespace(compile=lambda pattern: pattern)):
         MosesRules.from_sacremoses(language, "en")
     tokenize = load_example("common/tokenize_text.py").tokenize
-    texts = {language: [text[number:] for number in range(6)], "en": ENGLISH[:6]}
+    lines = [text[number % 6 :] + text[: number // 6] for number in range(60)]
+    texts = {language: lines, "en": ENGLISH[:60]}
     prepare = {one: lambda line, one=one: next(tokenize(iter([line]), one, name)) for one in texts}
     data, codes, subwords = prepared(tmp_path, texts, prepare, symbols=20)
     for languages in ((language, "en"), ("en", language)):
@@ -134,6 +135,7 @@ def test_languages_without_spaces(tmp_path, language, package, name, text, load_
         lines = [TextPipeline(recipe).words(line) for line in texts[source]]
         assert lines == [line.split() for line in subwords[source]]
     assert TextPipeline(recipe).text(subwords[language][0]).replace(" ", "") == text
+    assert "segment raw lines" not in caplog.text
 
 
 def test_names_that_are_no_languages_take_the_rules_of_one(tmp_path):
@@ -340,7 +342,7 @@ def test_lower_case_is_not_that_of_cased_text(tmp_path):
 
 @pytest.mark.parametrize("change, doubt", [
     (lambda line: line, None),
-    (lambda line: f"<2de> {moses('en')(line)}", "every source begins with '<2de>'"),
+    (lambda line: f"<2de> {moses('en')(line)}", "64 of 64 sources begin with '<2de>': if that is"),
     (lambda line: "".join(sign for sign in line if sign.isalnum() or sign == " "),
      "the sources have no punctuation"),
     (str.upper, "the sources are in upper case"),
@@ -351,6 +353,48 @@ def test_what_the_round_trip_cannot_show_is_said(tmp_path, change, doubt, caplog
     find_recipe(data, ("en", "fr"), codes=codes, tokenizer="space")
     assert doubt is None or doubt in caplog.text
     assert bool(warnings(caplog)) is (doubt is not None)
+
+
+# Words of each script: subjects, verbs, objects.
+THAI = ("ฉัน เด็ก แม่ ครู", "กิน ซื้อ ชอบ เห็น", "ข้าว ปลา ผลไม้ ขนม")
+BURMESE = ("ကလေး ဆရာ မိခင် သူငယ်ချင်း", "ထမင်း ငါး သစ်သီး မုန့်", "စားသည် ဝယ်သည် ကြိုက်သည် မြင်သည်")
+GEORGIAN = ("ბიჭი გოგო დედა მამა", "ყიდულობს ხედავს აკეთებს იღებს", "პურს თევზს ხილს NATO-ს")
+PLAIN = ("she he it we", "buys sees likes wants", "bread fish fruit tea")
+
+
+def clauses(words, *, space=" "):
+    return [space.join(parts) + "." for parts in itertools.product(*map(str.split, words))]
+
+
+TAGS, SMALL, APART = "sources begin with", "sources begin in lower case", "segment raw lines"
+
+
+@pytest.mark.parametrize("lines, doubts", [
+    ([f"{('2de', '2fr')[number % 2]} {line}" for number, line in enumerate(ENGLISH)], [TAGS]),
+    ([f"{('de', 'fr', 'it')[number % 3]} {line}" for number, line in enumerate(ENGLISH)], [TAGS]),
+    # A language token has letters of both cases, its sentences do not.
+    ([f"deu_Latn {line}" for line in clauses(PLAIN)], [TAGS]),
+    ([f"2de {line}" if number % 4 else line for number, line in enumerate(ENGLISH)], []),
+    ([f"@user{number} {line}" for number, line in enumerate(ENGLISH)], []),
+    ([line[0].lower() + line[1:] for line in ENGLISH], [SMALL]),
+    ([f"2de {line[0].lower()}{line[1:]}" for line in ENGLISH], [TAGS, SMALL]),
+    (clauses(PLAIN), []), (clauses(GEORGIAN), []),
+    (clauses(THAI), [APART]), (clauses(BURMESE), [APART]),
+    # Spaces between phrases
+    ([f"{one[:-1]} {line}." for one, line in itertools.product(clauses(THAI, space="")[:8], [
+        "ฉันซื้อข้าวที่ตลาดทุกวัน", "แม่ชอบทำอาหารให้เด็กกิน"] * 4)], []),
+])  # fmt: skip
+def test_steps_that_always_come_back_are_doubted(lines, doubts, tmp_path, caplog):
+    data, codes, _ = prepared(
+        tmp_path, {"en": lines, "fr": FRENCH}, {"en": str, "fr": str}, symbols=1
+    )
+    find_recipe(data, ("en", "fr"), codes=codes, tokenizer="space")
+    told = [next((one for one in (TAGS, SMALL, APART) if one in text), text)
+            for text in (one.getMessage() for one in warnings(caplog))]  # fmt: skip
+    assert told == doubts
+    caplog.clear()
+    find_recipe(data, ("en", "fr"), codes=codes, tokenizer="space", sources=lines)
+    assert not any(one in caplog.text for one in (TAGS, SMALL, APART))
 
 
 def test_an_empty_validation_set_leaves_the_test_set(escaped, tmp_path):
