@@ -135,7 +135,8 @@ def _add_tokens(
     Args:
         rows: the word of each row, None for rows without a word; changed in place.
         added: the tokens, {token: row}. Symbols such as ``<mask>``, which no text has, are ignored.
-        whole: the tokens that text preparation keeps whole, see :class:`..text.pipeline.TextPipeline`.
+        whole: the tokens that text preparation keeps whole, see
+            :class:`..text.pipeline.TextPipeline`.
         folder: the model's folder, for messages.
 
     Raises:
