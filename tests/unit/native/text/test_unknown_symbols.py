@@ -31,6 +31,9 @@ class Copying:
     def identity(self):
         return {"engine": "native"}
 
+    def describe(self):
+        return "copies"
+
     def prepare(self, options, wanted, given):
         asked = wanted.alignments or "print_alignment" in options
         if asked and not self.aligns:
