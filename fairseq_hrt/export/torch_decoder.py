@@ -39,7 +39,7 @@ from ..engine.models import (
 from ..loading.checkpoints import read_checkpoint, reading, task_name
 from ..loading.data_options import options_of_training
 from ..native.bundles.bundle import Bundle
-from ..native.bundles.decoder import OF_LOADING, Wanted, Watch
+from ..native.bundles.decoder import Wanted, Watch
 from ..native.bundles.translation import longest_first
 from ..native.decoding import Hypothesis
 from ..native.families import GRAPH_MODELS
@@ -74,7 +74,6 @@ class TorchDecoder:
         self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
         self.trained_task = self._states[str(bundle.paths[0])]["cfg"].task
         self.models: List[Any] = []
-        self._loading: Dict[str, Any] = {}
 
     def _start_anew(self, forked: bool) -> None:
         self._lock, self._forked = threading.Lock(), forked
@@ -249,18 +248,10 @@ class TorchDecoder:
         with reading(self.bundle.folder, "has no usable dictionaries", keep=(OSError,)):
             task = tasks.setup_task(config.task)
         if not self.models:
-            self._loading = _of_loading(config)
             self.models = load_models(
                 self.bundle.paths, config, task, self.device, states=self._states
             ).models
             self._states = {}
-        for name, value in _of_loading(config).items():
-            if value != self._loading[name]:
-                raise ValueError(
-                    f"{name}={value}: the model is loaded already, with {name}="
-                    f"{self._loading[name]}; give the option when it is loaded, as an argument of"
-                    " from_pretrained"
-                )
         generator = build_generator(task, self.models, config, given)
         if wanted.alignments or chosen.get("print_alignment"):
             if not isinstance(generator, EngineGenerator):
@@ -322,12 +313,6 @@ def _start_anew() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_start_anew)
-
-
-def _of_loading(config: Any) -> Dict[str, Any]:
-    """The options of :data:`OF_LOADING` in fairseq's configuration, {name: value}."""
-    sections = (config.common, config.common_eval)
-    return {name: part[name] for name in OF_LOADING for part in sections if name in part}
 
 
 def choose_device(name: Optional[str]) -> torch.device:
