@@ -4,9 +4,9 @@ if the task is fairseq's."""
 import os
 import tempfile
 import threading
-import weakref
 from collections import OrderedDict
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import (
     Any,
@@ -43,6 +43,7 @@ from ..native.bundles.decoder import Wanted, Watch
 from ..native.bundles.translation import longest_first
 from ..native.decoding import Hypothesis
 from ..native.families import GRAPH_MODELS
+from ..native.io.forks import renew_in_forks
 
 # Decoders that are kept, each with its own options.
 DECODERS = 8
@@ -69,7 +70,8 @@ class TorchDecoder:
     def __init__(self, bundle: Bundle, *, device: Optional[str] = None) -> None:
         self.bundle, self.device = bundle, choose_device(device)
         self._start_anew(forked=False)
-        _decoders.add(self)
+        # The weights never change: a fork keeps them.
+        renew_in_forks(self, partial(TorchDecoder._start_anew, forked=True))
         # Read once: for the options of the training here, for the model below.
         self._states = {str(bundle.paths[0]): read_checkpoint(bundle.paths[0])}
         self.trained_task = self._states[str(bundle.paths[0])]["cfg"].task
@@ -299,20 +301,6 @@ class TorchDecoder:
         if "engine" in task:
             task.engine = "torch"
         return config
-
-
-# Another thread of the parent process may have been decoding: then its lock is held for ever, and a
-# generator is in between two states. The weights never change.
-_decoders: "weakref.WeakSet[TorchDecoder]" = weakref.WeakSet()
-
-
-def _start_anew() -> None:
-    for decoder in _decoders:
-        decoder._start_anew(forked=True)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
 
 
 def choose_device(name: Optional[str]) -> torch.device:

@@ -7,9 +7,7 @@ model.score(["Good morning."], ["Guten Morgen."])
 """
 
 import logging
-import os
 import threading
-import weakref
 from dataclasses import replace
 from functools import cached_property
 from typing import (
@@ -29,6 +27,7 @@ from typing import (
 
 from ..decoding import Hypothesis
 from ..io.escaping import printable
+from ..io.forks import renew_in_forks
 from ..options.values import UnsupportedOption
 from ..text.given_terms import GivenTerm, with_terms
 from ..text.glossary import GivenGlossary, Glossary, Term, within_word
@@ -73,9 +72,6 @@ class PieceTerms(NamedTuple):
 NO_TERMS = PieceTerms()
 
 
-_translators: "weakref.WeakSet[Translator]" = weakref.WeakSet()
-
-
 class Translator:
     """A loaded bundle. Safe to use from several threads.
 
@@ -115,14 +111,17 @@ class Translator:
         self._unknown = UnknownSymbols(self.pipeline, self.source)
         self._fallback = fallback
         self._other: Optional[Decoder] = None
-        self._lock = threading.Lock()
-        _translators.add(self)
+        self._lock_fallback()
+        renew_in_forks(self, Translator._lock_fallback)
         # {(term, decoding options): its translation alone}
         self._alone: Dict[Tuple[str, Tuple[Tuple[str, str], ...]], str] = {}
         options, lexicon = self._chosen({})
         wanted = Wanted(32, alignments=lexicon is not None)
         prepared = decoder.prepare(options, wanted, frozenset(decoding))
         self._longest = _longest_piece(decoder, prepared)
+
+    def _lock_fallback(self) -> None:
+        self._lock = threading.Lock()
 
     def identity(self) -> Dict[str, Any]:
         """The facts on which translations depend besides bundle and options, see
@@ -610,16 +609,6 @@ def _certain(scored: Hypothesis, first: int) -> Hypothesis:
 def _longest_piece(decoder: Decoder, prepared: Any) -> int:
     """The most subwords of a piece, without ``</s>``: LONGEST, or less if the model takes less."""
     return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
-
-
-def _start_anew() -> None:
-    """A thread of the parent, which is not in a fork, may have held a lock."""
-    for translator in _translators:
-        translator._lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
 
 
 def _texts(options: Mapping[str, Any]) -> Dict[str, str]:

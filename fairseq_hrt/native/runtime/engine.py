@@ -30,9 +30,7 @@ An engine may be used and closed in a forked process, too: it starts threads of 
 """
 
 import ctypes as C
-import os
 import threading
-import weakref
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Union
@@ -41,6 +39,7 @@ import numpy as np
 
 from ..decoding import Graph, Hypothesis, NumericalError, collapse_repeats
 from ..families import decoders
+from ..io.forks import renew_in_forks
 from ..options.values import DecodingOptions, UnsupportedOption
 from . import binding, library
 from .arguments import Shortlist, flatten, listed, shortlist_arrays
@@ -109,7 +108,8 @@ class Engine:
         del kept, arrays
         _check(status, message)
         self._started()
-        _engines.add(self)
+        # The weights never change: a fork keeps them.
+        renew_in_forks(self, Engine._start_anew)
 
     @classmethod
     def open(
@@ -353,21 +353,6 @@ class Engine:
         if not handle:
             raise ValueError("the engine is closed: open another one with Engine.open")
         return handle
-
-
-# A forked process has none of the kernel's threads, and another thread may have been decoding: then
-# its lock is held for ever, and the kernel's buffers are in between two states. The weights never
-# change.
-_engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()
-
-
-def _start_anew() -> None:
-    for engine in _engines:
-        engine._start_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
 
 
 def _check(status: int, message: Any) -> None:

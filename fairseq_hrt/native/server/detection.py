@@ -1,25 +1,23 @@
 """Detects the language of a text, among the languages of a server's systems."""
 
 import functools
-import os
 import threading
 from typing import Any, Dict, List, Sequence
 
+from ..io.forks import renew_in_forks
 from .languages import language_of
 
-# Of the one model of a process, which all detectors share.
-_LOCK = threading.Lock()
+
+class _Turns:
+    """A lock by which threads take turns with the one model of a process, which all detectors
+    share."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
 
 
-def _renew() -> None:
-    """Makes the lock anew in a forked process: a thread that exists only in the parent may have
-    held it."""
-    global _LOCK
-    _LOCK = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+_TURNS = _Turns()
+renew_in_forks(_TURNS, _Turns.__init__)
 
 
 @functools.cache
@@ -60,7 +58,7 @@ class LanguageDetector:
         """
         kept = [(self.languages[0], 0.0)]
         if any(sign.isalpha() for sign in text):
-            with _LOCK:
+            with _TURNS.lock:
                 ranked = _model().rank(text)
             found = [
                 (code, round(100 * float(share), 1))

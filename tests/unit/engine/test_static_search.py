@@ -1,6 +1,7 @@
 """Searches that run on the device alone find what those find that the host leads."""
 
 import gc
+import itertools
 import math
 import threading
 import time
@@ -338,6 +339,19 @@ def test_recording_the_same_in_every_batch_is_given_up(tiny, monkeypatch, caplog
         found = generator.find(sample)
     assert [[one.tokens for one in best] for best in found] == expected
     assert "too little memory for CUDA graphs" in caplog.text and generator.paused
+
+
+def test_what_was_made_for_a_dropped_object_goes_with_it(monkeypatch):
+    """It would hold that object, and never be found again."""
+    store, taken = GraphStore(torch.device("cpu")), itertools.count(step=10)
+    monkeypatch.setattr(store, "_allocated", lambda: next(taken))
+    source = store.keep(("source", 1), object)
+    store.keep(("search", id(source), 5), object)
+    other = store.keep(("source", 2), object)
+    store.keep(("search", id(other), 5), object)
+    with store.lock:
+        assert store._drop_oldest() == 20
+    assert list(store._kept) == [("source", 2), ("search", id(other), 5)] and store._bytes == 20
 
 
 def test_every_shortage_makes_room(tiny, monkeypatch):

@@ -46,11 +46,9 @@ UNIX_MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "
 UNIX_OS = {
     "cli/child_process.py": {"killpg"},
     "native/bundles/native_decoder.py": {"sched_getaffinity"},
-    "native/bundles/translator.py": {"register_at_fork"},
     "native/io/files.py": {"chown", "geteuid", "getegid", "O_NOFOLLOW"},
+    "native/io/forks.py": {"register_at_fork"},
     "native/io/progress.py": {"pread"},
-    "native/runtime/engine.py": {"register_at_fork"},
-    "native/server/detection.py": {"register_at_fork"},
 }
 UNIX_NAMES = re.compile(
     r"fork|forkpty|register_at_fork|sched_\w+|get[erp]*[ug]id|get[ps]?gid|setsid|killpg|pread|pwrite"

@@ -93,8 +93,8 @@ def test_the_model_is_read_once_and_before_it_is_needed(monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 def test_a_fork_does_not_wait_for_a_thread_of_its_parent():
-    with detection._LOCK:
+    with detection._TURNS.lock:
         child = os.fork()
         if child == 0:
-            os._exit(detection._LOCK.locked())
+            os._exit(detection._TURNS.lock.locked())
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
