@@ -37,9 +37,11 @@ from typing import TYPE_CHECKING, List, Optional, Sequence
 
 from ..native.bundles.data_options import language_pair
 from ..native.io.files import write_text
+from ..native.options.conditions import flag
 from ..native.text.pipeline import TextPipeline
 from ..native.text.recipe import TextRecipe
 from .command import (
+    PREPARATION,
     add_data_arguments,
     add_numbers,
     add_out_argument,
@@ -333,7 +335,7 @@ def _recipe_of(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> Op
     Raises:
         ValueError: something is left to it, and two bundles have different ones.
     """
-    told = any(one is not None for one in (options.tokenizer, options.subwords, options.codes))
+    told = any(getattr(options, name) is not None for name in PREPARATION)
     missing = [
         flags
         for flags, left in (
@@ -368,8 +370,8 @@ def read_raw_text(
     from ..evaluation.comparison import RawText
     from ..export.preparation import find_recipe
 
-    given = {name: getattr(options, name) for name in ("tokenizer", "subwords", "codes")}
-    told = [f"--{name}" for name, value in given.items() if value is not None]
+    given = {name: getattr(options, name) for name in PREPARATION}
+    told = [flag(name) for name, value in given.items() if value is not None]
     if options.sources is None:
         if told:
             raise ValueError(

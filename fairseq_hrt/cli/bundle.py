@@ -43,12 +43,6 @@ def build_parser() -> argparse.ArgumentParser:
     add_new_folder_argument(parser)
     add_text_arguments(parser, "found out from the validation set in --data")
     parser.add_argument(
-        "--target-codes",
-        type=Path,
-        metavar="FILE",
-        help="codes or model of the target language's subwords (default: those of --codes)",
-    )
-    parser.add_argument(
         "--sources",
         type=Path,
         metavar="FILE",

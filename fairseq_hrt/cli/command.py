@@ -102,6 +102,10 @@ def add_reference_arguments(parser: argparse._ActionsContainer) -> None:
     )
 
 
+# The options of :func:`add_text_arguments`, as attributes.
+PREPARATION = ("tokenizer", "subwords", "codes", "target_codes")
+
+
 def add_text_arguments(parser: argparse._ActionsContainer, found: str) -> None:
     """Adds the options that state how the training text was prepared; ``found`` is the default
     that their help names, e.g. "found out from the files"."""
@@ -120,6 +124,12 @@ def add_text_arguments(parser: argparse._ActionsContainer, found: str) -> None:
         help=f"subwords of the training text (default: {found})",
     )
     parser.add_argument("--codes", type=Path, metavar="FILE", help="codes or model of the subwords")
+    parser.add_argument(
+        "--target-codes",
+        type=Path,
+        metavar="FILE",
+        help="codes or model of the target language's subwords (default: those of --codes)",
+    )
 
 
 def _tokenizer(text: str) -> str:

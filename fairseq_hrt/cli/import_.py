@@ -21,7 +21,7 @@ import argparse
 from pathlib import Path
 
 from .bundle import add_examples_argument, add_runtime_arguments, read_examples, read_lines
-from .command import add_new_folder_argument, add_text_arguments, command
+from .command import PREPARATION, add_new_folder_argument, add_text_arguments, command
 from .distribution import only_translates
 from .parser import verb_parser
 from .reporting import write_output
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
         )
     from ..native.conversion import Wishes, import_model
 
-    names = ("source_language", "target_language", "tokenizer", "subwords", "codes", "runtime")
+    names = ("source_language", "target_language", "runtime", *PREPARATION)
     wishes = Wishes(
         **{name: getattr(options, name) for name in names},
         lines=None if options.runtime_lines is None else read_lines(options.runtime_lines),

@@ -150,14 +150,16 @@ def written(folder, *languages, parts=("train", "valid", "test")):
 
 
 def test_wmt14_en_de(start):
-    """(``test_recipes.py`` shows the commands for Mask-Predict, ``test_mask_predict_cli.py`` runs
-    them.)"""
+    """HRT and Mask-Predict from one teacher; ctc from its translations; dag from raw targets."""
     raw = written(start.folder / "en-de", "en", "de")
     start("wmt14_en_de/prepare.sh", DATA=raw, OUT="wmt14")
     data = {"DATA": "wmt14/data-bin"}
     settings = {**data, "OUT": "wmt14/hrt", "CHECKPOINTS": "2"}
-    start("wmt14_en_de/hrt/train.sh", **settings)
-    assert re.search(TOKENISED, start("wmt14_en_de/hrt/translate.sh", **settings), re.M)
+    for student in ("hrt", "mask_predict"):
+        start("wmt14_en_de/hrt/train.sh", **settings, STUDENT=student)
+        shown = start("wmt14_en_de/hrt/translate.sh", **settings, STUDENT=student)
+        assert re.search(TOKENISED, shown, re.M)
+    assert (start.folder / "wmt14/hrt/mask_predict/averaged.pt").is_file()
     settings = {**data, "OUT": "wmt14/ctc", "DISTILLED": "wmt14/hrt/distilled/data-bin"}
     start("wmt14_en_de/ctc/train.sh", **settings)
     assert re.search(TOKENISED, start("wmt14_en_de/ctc/translate.sh", **settings), re.M)

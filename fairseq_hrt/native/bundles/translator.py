@@ -448,15 +448,17 @@ class Translator:
         found, sentences = split(line, self.bundle.source_lang), []
         begin = start = 0
         token, _ = self.pipeline.own_token(line)
+        prefix = self.pipeline.prefix_length
         for sentence, gap in zip(found.sentences, found.gaps):
             begin += len(gap)
             own = self.in_words(sentence)
             if token and own.words and not self.pipeline.own_token(sentence)[0]:
-                own = replace(own, words=[token, *own.words[1:]])
+                words = [*self.pipeline.token_words[token], *own.words[prefix:]]
+                own = replace(own, words=words)
             span = begin, begin + len(sentence)
             sentences.append(replace(own, text=line, start=start, span=span))
             begin += len(sentence)
-            start += len(own) - self.pipeline.prefix_length
+            start += len(own) - prefix
         return sentences
 
     def mostly_unknown(self, line: Line) -> List[str]:

@@ -90,8 +90,8 @@ class Wishes:
     Attributes:
         source_language, target_language: names of the languages, required for multilingual models;
             None: as the model's files name them.
-        tokenizer, subwords, codes: text preparation, if the model's files do not specify it; see
-            :class:`~..text.pipeline.TextRecipe`.
+        tokenizer, subwords, codes, target_codes: text preparation, if the model's files do not
+            specify it; see :class:`~..text.pipeline.TextRecipe`.
         runtime: type of the weights of the native engine's model, ``int8`` or ``float32``; None: no
             such model, but ``int8`` if ``checkpoint`` is False.
         lines: raw source lines that the native engine and PyTorch both translate, to compare the
@@ -106,6 +106,7 @@ class Wishes:
     tokenizer: Optional[str] = None
     subwords: Optional[str] = None
     codes: Optional[Path] = None
+    target_codes: Optional[Path] = None
     runtime: Optional[str] = None
     lines: Optional[List[str]] = None
     checkpoint: bool = True

@@ -76,6 +76,7 @@ def read_fairseq(
         tokenizer=wishes.tokenizer,
         subwords=subwords,
         codes=codes,
+        target_codes=wishes.target_codes,
         task=TASK,
         languages=languages,
         complete=complete,

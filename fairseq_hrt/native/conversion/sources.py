@@ -108,12 +108,13 @@ def _prepared(converted: Converted, wishes: Wishes) -> Converted:
     """Adds the user's examples and text preparation to a converted model; ValueError if the user
     gives subwords or codes for a model whose folder has codes."""
     converted = replace(converted, examples=wishes.examples)
-    if (wishes.tokenizer, wishes.subwords, wishes.codes) == (None, None, None):
+    told = (wishes.subwords, wishes.codes, wishes.target_codes) != (None, None, None)
+    if wishes.tokenizer is None and not told:
         return converted
     if converted.codes is not None:
-        if (wishes.subwords, wishes.codes) != (None, None):
+        if told:
             raise ValueError(
-                "--subwords and --codes: the model brings its own codes"
+                "--subwords, --codes and --target-codes: the model brings its own codes"
                 f" ({converted.codes.name}); leave these options out"
             )
         return replace(converted, tokenizer=wishes.tokenizer or converted.tokenizer)
@@ -123,6 +124,7 @@ def _prepared(converted: Converted, wishes: Wishes) -> Converted:
         tokenizer=wishes.tokenizer or converted.tokenizer,
         subwords=subwords,
         codes=wishes.codes,
+        target_codes=wishes.target_codes,
     )
 
 

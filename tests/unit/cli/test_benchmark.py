@@ -75,6 +75,7 @@ SYSTEM = ("--system", "name=a,path=a.pt")
         ([*SYSTEM, "--batch-sizes", "1,0"], "--batch-sizes '1,0': each must be at least 1"),
         ([*SYSTEM, "--length-bins", "6,4"], "--length-bins '6,4'"),
         ([*SYSTEM, "--detokenize", "x"], "'x'"), ([*SYSTEM, "--codes", "c"], "give --sources"),
+        ([*SYSTEM, "--target-codes", "c"], "--target-codes: this prepares raw source lines"),
         ([*SYSTEM, "--comet", "missing.ckpt"], "missing.ckpt"),
     ],
 )  # fmt: skip

@@ -23,6 +23,7 @@ from fairseq_hrt.native.bundles.bundle import Bundle
 from fairseq_hrt.native.bundles.translator import Translation
 from fairseq_hrt.native.io import progress, resuming
 from fairseq_hrt.native.text.glossary import Glossary
+from fairseq_hrt.native.text.pipeline import TextPipeline
 from fairseq_hrt.native.text.sentences import split
 
 ENGINE = "decoded with the mirror: no weights\n"
@@ -44,6 +45,7 @@ class Backwards:
         self.bundle = Bundle(folder, "translation_hrt", "de", "en", "space", "none")
         self.defaults, self.device, self.calls_left = dict(decoding), torch.device("cpu"), 10**9
         self.raw, self.glossary, self.terms_found = 0, None, 0
+        self.pipeline = TextPipeline(self.bundle.recipe)
 
     def translate(self, lines, *, details, batch_size):
         self.raw += sum(not isinstance(line, Taken) for line in lines)

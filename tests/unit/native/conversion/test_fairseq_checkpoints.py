@@ -65,6 +65,13 @@ def test_codes_that_are_given_say_what_they_are(folder, tmp_path):
     assert bundle.subwords == "subword-nmt"
 
 
+def test_each_language_may_have_its_own_codes(folder, tmp_path):
+    (tmp_path / "mine").write_text("a c 5\n")
+    bundle = import_model(folder, tmp_path / "bundle", Wishes(target_codes=tmp_path / "mine"))
+    assert bundle.pipeline().words("abcd") == ["ab@@", "cd"]
+    assert bundle.target_pipeline().words("acb") == ["ac@@", "b"]
+
+
 def test_an_ensemble_in_the_order_of_its_numbers(folder, tmp_path, write):
     for number in (2, 10):
         write(folder / f"model{number}.pt", seed=number)

@@ -34,8 +34,10 @@ def test_links_to_other_files(marian_folder, tmp_path):
 
 
 def test_text_that_the_model_brings_itself(marian_folder, tmp_path):
-    with pytest.raises(ValueError, match="the model brings its own"):
-        import_model(marian_folder().path, tmp_path / "bundle", Wishes(subwords="none"))
+    folder = marian_folder().path
+    for wish in (Wishes(subwords="none"), Wishes(target_codes=tmp_path / "codes")):
+        with pytest.raises(ValueError, match="the model brings its own"):
+            import_model(folder, tmp_path / "bundle", wish)
 
 
 def test_codes_alone_are_those_of_subword_nmt(tmp_path):
@@ -47,6 +49,8 @@ def test_codes_alone_are_those_of_subword_nmt(tmp_path):
         "subword-nmt",
         tmp_path / "codes",
     )
+    both = sources._prepared(converted, Wishes(codes=tmp_path / "a", target_codes=tmp_path / "b"))
+    assert (both.codes, both.target_codes) == (tmp_path / "a", tmp_path / "b")
     assert sources._prepared(converted, Wishes(tokenizer="moses")).subwords == "none"
 
 

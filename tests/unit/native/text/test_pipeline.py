@@ -8,7 +8,7 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from subword_nmt import apply_bpe
 
 from fairseq_hrt.native.text.moses_rules import MosesRules
-from fairseq_hrt.native.text.pipeline import TextPipeline, one_line
+from fairseq_hrt.native.text.pipeline import TextPipeline, one_line, subword_units
 from fairseq_hrt.native.text.recipe import TextRecipe
 
 
@@ -220,6 +220,21 @@ def test_language_tokens_lead_sources_and_are_not_written():
         and plain.words(">>fra<< a") == [">>fra<<", "a"]
         and plain.prefix_length == 0
     )
+
+
+def test_a_language_token_may_be_a_piece(tmp_path):
+    """As where Marian trains SentencePiece with tokens as user-defined symbols: the same subwords
+    as that model makes of the token and the line."""
+    model = train_sentencepiece(
+        tmp_path, "s", vocab_size=40, user_defined_symbols=[">>deu<<", ">>fra<<"]
+    )
+    recipe = TextRecipe("en", "de", "space", "sentencepiece", model, source_prefix=">>deu<<")
+    pipeline = TextPipeline(recipe, known={">>deu<<", ">>fra<<"})
+    whole, _ = subword_units(recipe)
+    assert pipeline.words("red man") == whole(">>deu<< red man")
+    assert pipeline.words(">>fra<< red man") == whole(">>fra<< red man")
+    assert pipeline.words(">>fra<<red man") == whole(">>fra<< red man")
+    assert pipeline.words("red man")[:2] == ["▁", ">>deu<<"] and pipeline.prefix_length == 2
 
 
 def test_punctuation_alone_is_normalised():

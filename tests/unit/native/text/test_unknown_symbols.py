@@ -171,6 +171,13 @@ def test_a_language_token_is_no_symbol(tmp_path, sentencepiece_model):
     lines = [">>fra<< The man runs. The dog sleeps.", "The man runs. The dog sleeps."]
     firsts = [[one.words[0] for one in model.in_sentences(line)] for line in lines]
     assert firsts == [[">>fra<<"] * 2, [">>deu<<"] * 2]
+    # Tokens of several subwords, as where they are pieces of SentencePiece.
+    for token in (">>fra<<", ">>deu<<"):
+        model.pipeline.token_words[token] = ["▁", token]
+    first, second = model.in_sentences(lines[0])
+    assert first.words[:3] == ["▁", ">>fra<<", "The"]
+    assert second.words[:3] == ["▁", ">>fra<<", "The"]
+    assert second.start == len(first) - 2
 
 
 def test_scores_are_of_what_was_translated(bundle):
