@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any, Sequence
 
 from ..native.bundles.translation import raw_text
-from ..native.conversion.hugging_face import target_tokens
 from ..native.io.escaping import printable
+from ..native.text.pipeline import target_tokens
 
 if TYPE_CHECKING:
     from ..native.bundles.translation import Line
@@ -59,7 +59,7 @@ class UnknownWords:
                     self.name,
                     number,
                     _some([token]),
-                    _some([*target_tokens(self.model.source.words)]),
+                    _some(target_tokens(self.model.source.words)),
                     self.model.bundle.target_lang,
                 )
 

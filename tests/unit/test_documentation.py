@@ -47,7 +47,7 @@ def test_trainings_are_found():
 
 
 @pytest.mark.parametrize("page, heading", [
-    ("README.md", "## A first minute"), ("docs/first_minute.md", "# The first minute"),
+    ("README.md", "## Serve a model"), ("docs/first_minute.md", "# The first minute"),
 ])  # fmt: skip
 def test_a_first_minute_installs_what_it_uses(page, heading, tmp_path):
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ Weights are safetensors, or a ``.bin``, which PyTorch's safe loading reads.
 """
 
 from pathlib import Path
-from typing import Any, Container, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Collection, Container, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -372,20 +372,14 @@ def _is_language(token: Any) -> bool:
     return isinstance(token, str) and LANGUAGE_TOKEN.fullmatch(token) is not None
 
 
-def target_tokens(words: Iterable[str]) -> Dict[str, int]:
-    """The tokens among ``words`` that tell OPUS-MT's multilingual models the target language, such
-    as ``>>fra<<``: {token: 0}, for :func:`chosen_token`, which does not use their rows."""
-    return {word: 0 for word in words if word.startswith(">>") and word.endswith("<<")}
-
-
 def chosen_token(
-    tokens: Dict[str, int], language: Optional[str], option: str, subject: object
+    tokens: Collection[str], language: Optional[str], option: str, subject: object
 ) -> Tuple[str, str]:
     """Finds the token of the language that the user names: by the token itself, e.g. ``de_DE``, or
     by its language, ``de``.
 
     Args:
-        tokens: the model's language tokens, {token: row}.
+        tokens: the model's language tokens.
         language: the name that the user gives, or None.
         option: the option by which the user gives the language, for the message.
         subject: the model's file or folder, for the message.

@@ -6,6 +6,7 @@ from typing import Container, List, Mapping, Optional, Tuple
 
 from ..io.escaping import shown
 from ..text.dictionary import SPECIAL
+from ..text.pipeline import target_tokens
 from .converted import Converted
 from .hugging_face import (
     CONFIG,
@@ -15,7 +16,6 @@ from .hugging_face import (
     language_tokens,
     read_generation,
     read_weights,
-    target_tokens,
     tokenizer_settings,
 )
 from .hugging_face_model import HuggingFaceModel, require_rows

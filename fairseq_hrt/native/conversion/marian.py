@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..io.escaping import shown
+from ..text.pipeline import target_tokens
 from .converted import Converted
-from .hugging_face import chosen_token, target_tokens
+from .hugging_face import chosen_token
 from .marian_model import convert_model, rows_of
 from .marian_shortlist import is_binary, read_binary, read_table
 from .marian_tensors import read_tensors

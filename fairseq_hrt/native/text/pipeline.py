@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, Callable, Container, List, Optional, Tuple
+from typing import Any, Callable, Container, Iterable, List, Optional, Tuple
 
 from .moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer, escape, unescape
 from .moses_rules import MosesRules
@@ -34,6 +34,12 @@ _SIGN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]")
 LANGUAGE_TOKEN = re.compile(r"__[a-z]{2,3}__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|>>[^\s<>]+<<")
 # White space and characters without width may precede it.
 _TARGET_TOKEN = re.compile(r"[\s\u200b\ufeff]*(>>[^\s<>]+<<)\s*")
+
+
+def target_tokens(words: Iterable[str]) -> List[str]:
+    """The tokens among ``words`` that tell OPUS-MT's multilingual models the target language, such
+    as ``>>fra<<``."""
+    return [word for word in words if word.startswith(">>") and word.endswith("<<")]
 
 
 class TextPipeline:
