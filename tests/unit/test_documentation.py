@@ -62,7 +62,7 @@ def test_a_first_minute_installs_what_it_uses(page, heading, tmp_path):
 @pytest.mark.parametrize("page", ["README.md", "docs/choosing.md", "docs/first_student.md"])
 def test_the_cheapest_student_is_named_where_students_are_chosen(page):
     text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-    assert re.search(r"(try|with) (a Transformer with )?\[?two decoder layers", text)
+    assert "two decoder layers" in text
 
 
 def test_settings_at_the_papers_size_are_those_of_the_recipes(command):
