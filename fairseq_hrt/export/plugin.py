@@ -6,7 +6,6 @@ from typing import Any, Dict, Optional
 
 import torch
 
-from ..compat import checkpoint_loading
 from ..loading.checkpoints import require_known_task
 from ..loading.data_options import allowed_options
 from ..native.bundles.bundle import load_bundle
@@ -20,7 +19,6 @@ __all__ = [
     "allowed_options",
     "checkpoint_of",
     "import_checkpoints",
-    "load_tensors",
     "require_known_task",
     "save_checkpoint",
     "torch_decoder",
@@ -38,11 +36,6 @@ def torch_decoder(folder: Path, device: Optional[str], threads: Optional[int]) -
     if threads is not None:
         torch.set_num_threads(threads)
     return TorchDecoder(load_bundle(folder), device=device)
-
-
-def load_tensors(path: Path) -> Any:
-    """Loads a PyTorch file of unknown origin to the CPU, without running code from it."""
-    return checkpoint_loading.load(str(path), map_location="cpu")
 
 
 def save_checkpoint(state: Dict[str, Any], path: Path) -> None:

@@ -37,10 +37,6 @@ class Plugin(Protocol):
         The type is None for ``post_process`` and ``remove_bpe``, whose values name the kind of
         subwords to join."""
 
-    def load_tensors(self, path: Path) -> Any:
-        """Loads a PyTorch file of unknown origin to the CPU, without running code from it, and
-        returns its content, e.g. a dictionary of tensors."""
-
     def save_checkpoint(self, state: Dict[str, Any], path: Path) -> None:
         """Writes the checkpoint ``state``, a dictionary as fairseq saves it, to ``path``; parts
         that only training needs, such as the optimiser's state, are left out."""

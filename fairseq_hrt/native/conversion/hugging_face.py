@@ -10,9 +10,9 @@ import numpy as np
 
 from ..io.escaping import shown
 from ..io.json_objects import json_object
-from ..plugin import plugin
 from ..text.pipeline import LANGUAGE_TOKEN
-from .plain_files import WHOLE, Settings, beside, read_json
+from .plain_files import Settings, beside, read_json
+from .pytorch_tensors import Stored, read_pytorch
 from .tensors import Tensors
 
 CONFIG = "config.json"
@@ -107,7 +107,7 @@ def read_weights(folder: Path) -> Tensors:
     left = MOST_SHARED * sum(file.stat().st_size for file in files)
     for file in files:
         for name, value, size in (
-            _safetensors(file) if file.suffix == ".safetensors" else _pickled(file)
+            _safetensors(file) if file.suffix == ".safetensors" else read_pytorch(file)
         ):
             if name in held:
                 raise ValueError(
@@ -130,11 +130,7 @@ def read_weights(folder: Path) -> Tensors:
     return Tensors(held, path)
 
 
-# A tensor's name, its numbers as float32, and the bytes that it takes in the file.
-_Stored = Tuple[str, np.ndarray, int]
-
-
-def _safetensors(path: Path) -> Iterator[_Stored]:
+def _safetensors(path: Path) -> Iterator[Stored]:
     """Yields (name, float32 array, number of bytes in the file) for each tensor of a safetensors
     file; bfloat16, which NumPy lacks, is read as the upper half of float32."""
     from safetensors import SafetensorError, safe_open
@@ -165,47 +161,6 @@ def _safetensors(path: Path) -> Iterator[_Stored]:
         if entry["dtype"] == "BF16":
             stored = (stored.astype(np.uint32) << 16).view(np.float32)
         yield name, stored.astype(np.float32, copy=False), end - start
-
-
-def _pickled(path: Path) -> Iterator[_Stored]:
-    """Yields (name, float32 array, number of bytes in the file) for each tensor of a PyTorch
-    file."""
-    try:
-        import torch
-    except ImportError:
-        raise ValueError(
-            f"{path} is read by PyTorch, which is not installed: save the weights beside it as"
-            f" model.safetensors, or import the model with {WHOLE}"
-        ) from None
-    state = plugin().load_tensors(path)
-    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
-        raise ValueError(
-            f"{path} holds a {type(state).__name__}, not tensors by their names: save the model's"
-            " state_dict() there"
-        )
-    for name, value in state.items():
-        if (
-            not isinstance(value, torch.Tensor)
-            or value.layout != torch.strided
-            or value.device.type != "cpu"
-        ):
-            raise ValueError(
-                f"{path}: {shown(name)} is a {type(value).__name__}, not a plain tensor on the CPU:"
-                " save the model's state_dict() there"
-            )
-        if not value.dtype.is_floating_point or value.is_quantized:
-            raise ValueError(
-                f"{path}: {shown(name)} has the type {value.dtype}, which is not floating-point:"
-                " save the model with floating-point weights only"
-            )
-        size = value.numel() * value.element_size()
-        # An expanded view repeats the same bytes: a small file could claim a huge tensor.
-        if size > value.untyped_storage().nbytes():
-            raise ValueError(
-                f"{path}: {shown(name)} has the shape {shown(tuple(value.shape))}, but the file"
-                " holds fewer numbers: apply .contiguous() to this tensor and save the model again"
-            )
-        yield name, np.asarray(value.detach().float().numpy()), size
 
 
 def read_generation(folder: Path, config: Dict[str, Any]) -> Settings:
