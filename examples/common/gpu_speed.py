@@ -68,7 +68,8 @@ def check(given: argparse.Namespace) -> None:
     Raises:
         ValueError: names the option and what to give.
     """
-    unknown = [part for part in given.only.split(",") if part not in PARTS]
+    parts = given.only.split(",")
+    unknown = [part for part in parts if part not in PARTS]
     if unknown:
         raise ValueError(f"--only {unknown[0]!r} is not a part: give some of {', '.join(PARTS)}")
     if not 0 < given.minutes < 10**4:
@@ -77,6 +78,11 @@ def check(given: argparse.Namespace) -> None:
         counts = layers.split("+")
         if len(counts) != 2 or not all(count.isdigit() and int(count) for count in counts):
             raise ValueError(f"--layers {layers!r}: give encoder+decoder layers such as 6+6")
+    for option, path in (("--out", given.out), ("--picture", given.picture)):
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise ValueError(f"{option} {path}: give a file in a folder that exists")
+    if given.picture is not None and "decoding" not in parts:
+        raise ValueError(f"--picture {given.picture} shows decoding: add decoding to --only")
     folder = given.reference_operations
     if folder is not None and not folder.is_dir():
         raise ValueError(f"--reference-operations {folder}: there is no such folder")

@@ -15,7 +15,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from imported_models import marian_folder, sentencepiece_model
+import torch
+from imported_models import hugging_face_folder, marian_folder, sentencepiece_model
 from native_bundles import with_runtime
 
 from fairseq_hrt.native.bundles.native_bundle import MODEL
@@ -36,7 +37,7 @@ STARTUP = "fairseq_hrt_startup.pth"
 
 pytestmark = pytest.mark.slow
 # Fixtures of the unit tests.
-__all__ = ["marian_folder", "sentencepiece_model"]
+__all__ = ["hugging_face_folder", "marian_folder", "sentencepiece_model"]
 
 
 # Looked for as a module, pip would make setuptools forget its distutils in this process.
@@ -244,7 +245,9 @@ def bring(name, packages):
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C compiler")
-def test_an_installation_that_only_translates(sources, tmp_path, marian_folder):
+def test_an_installation_that_only_translates(
+    sources, tmp_path, marian_folder, hugging_face_folder
+):
     """In an empty environment, with NumPy, safetensors and nothing else, within 130 MB; with two
     more packages it imports models."""
     folder = tmp_path / "environment"
@@ -308,6 +311,15 @@ def test_an_installation_that_only_translates(sources, tmp_path, marian_folder):
     expected = from_pretrained(tmp_path / "whole", engine="native").translate(lines)
     assert command("translate", "imported").stdout.split("\n") == [*expected, ""]
     assert any(expected)
+    # As many models of OPUS-MT are stored: by PyTorch, before its version 1.6.
+    stored = hugging_face_folder("marian", "stored")
+    (stored.path / "model.safetensors").unlink()
+    weights = {name: torch.from_numpy(value) for name, value in stored.tensors.items()}
+    path = stored.path / "pytorch_model.bin"
+    torch.save(weights, path, _use_new_zipfile_serialization=False)
+    assert command("import", stored.path, "--output", "without").returncode == 0
+    import_model(stored.path, tmp_path / "with", Wishes(runtime="int8"))
+    assert (tmp_path / "without" / MODEL).read_bytes() == (tmp_path / "with" / MODEL).read_bytes()
     refused = command("translate", "imported", "--engine", "torch")
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1, refused.stderr
 

@@ -298,6 +298,9 @@ def test_kernels_by_group():
     (["--layers", "6"], "--layers '6': give encoder+decoder layers such as 6+6"),
     (["--layers", "6+0"], "--layers '6+0': give encoder+decoder layers such as 6+6"),
     (["--reference-operations", "nowhere"], "nowhere: there is no such folder"),
+    (["--out", "/"], "--out /: give a file in a folder that exists"),
+    (["--picture", "nowhere/a.svg"], "--picture nowhere/a.svg: give a file in a folder that exists"),
+    (["--picture", "a.svg", "--only", "losses"], "--picture a.svg shows decoding: add decoding"),
     (["--device", "cuda", "--until", "9"], "--device cuda: "),
 ])  # fmt: skip
 def test_what_is_refused(capsys, arguments, message, tmp_path):
