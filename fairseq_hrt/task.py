@@ -19,7 +19,7 @@ from .decoding_task import DecodingTask
 from .engine import follow_precision
 from .loading.checkpoints import architecture_name
 from .loading.language_tokens import language_tokens
-from .training import flatten_options, with_distilled_targets
+from .training import Sums, flatten_options, with_distilled_targets
 from .training.task_options import checked_options
 
 logger = logging.getLogger(__name__)
@@ -264,18 +264,15 @@ def log_bleu(logging_outputs: Sequence[Dict[str, float]], prefix: str, name: str
     """
     if not any(f"{prefix}_ref_len" in log for log in logging_outputs):
         return
-
-    def total(key: str) -> float:
-        return sum(float(log.get(f"{prefix}_{key}", 0)) for log in logging_outputs)
-
+    total = Sums(logging_outputs)
     # Arrays, so that the meters sum them element by element; averaging BLEU itself over batches
     # would be wrong.
-    totals = [total(f"totals_{order}") for order in range(EVAL_BLEU_ORDER)]
-    counts = [total(f"counts_{order}") for order in range(EVAL_BLEU_ORDER)]
+    totals = [total(f"{prefix}_totals_{order}") for order in range(EVAL_BLEU_ORDER)]
+    counts = [total(f"{prefix}_counts_{order}") for order in range(EVAL_BLEU_ORDER)]
     metrics.log_scalar(f"{prefix}_counts", np.array(counts))
     metrics.log_scalar(f"{prefix}_totals", np.array(totals))
-    metrics.log_scalar(f"{prefix}_sys_len", total("sys_len"))
-    metrics.log_scalar(f"{prefix}_ref_len", total("ref_len"))
+    for length in (f"{prefix}_sys_len", f"{prefix}_ref_len"):
+        metrics.log_scalar(length, total(length))
 
     def compute(meters: Dict[str, Any]) -> float:
         from sacrebleu.metrics.bleu import BLEU

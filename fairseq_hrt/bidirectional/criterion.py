@@ -29,12 +29,8 @@ class BidirectionalLoss(SmoothedLoss):
             (loss summed over the n target words, ``</s>`` included; n, or the number of sentences
             with ``--sentence-avg``; logging output).
         """
-        if "slots" not in sample:
-            raise ValueError(
-                "bidirectional_loss needs the training samples of --task translation_bidirectional:"
-                " give that task"
-            )
-        slots, source = sample["slots"], sample["net_input"]
+        slots = self.training_samples(sample, "slots", "bidirectional_loss", "bidirectional")
+        source = sample["net_input"]
         # Before other work is launched, for which the host would have to wait.
         learnt = slots.learnt(self.padding_idx)
         logits = model(

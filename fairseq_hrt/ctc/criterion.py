@@ -4,19 +4,19 @@ from typing import Any, Dict, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
-from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions import register_criterion
 from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..ops import ctc_ngrams
-from ..training import BITS, GlanceSchedule
+from ..training import BITS, FamilyLoss, GlanceSchedule, Sums
 from .config import CtcNgramLossConfig, CtcNllLossConfig
 from .model import CtcOutput, Glancing
 from .sample import CtcSample
 
 
-class CtcLoss(FairseqCriterion):
+class CtcLoss(FamilyLoss):
     """The base of both losses, which does the glancing (:class:`.model.Glancing`) and the logging.
 
     The loss is a mean over sentences: fairseq divides the gradient by the number of sentences of
@@ -39,12 +39,8 @@ class CtcLoss(FairseqCriterion):
         Returns:
             (loss summed over sentences, number of sentences with enough positions, logging output).
         """
-        if "ctc" not in sample:
-            raise ValueError(
-                f"{type(self).__name__} needs the training samples of --task translation_ctc: give"
-                " that task"
-            )
-        ctc, source = sample["ctc"], sample["net_input"]
+        ctc = self.training_samples(sample, "ctc", type(self).__name__, "ctc")
+        source = sample["net_input"]
         share = self.schedule.at(ctc.update)
         glances = model.training and share > 0
         output = model(
@@ -81,14 +77,11 @@ class CtcLoss(FairseqCriterion):
     def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
         """Logs the share of skipped sentences and, with glancing, the shares of the positions that
         were predicted wrongly and that read the target."""
-        mean(logging_outputs, "skipped", "nsentences", name="skipped_share")
+        log = Sums(logging_outputs)
+        log.mean("skipped", "nsentences", name="skipped_share")
         if any("shown" in output for output in logging_outputs):
-            mean(logging_outputs, "wrong", "positions", name="wrong_share")
-            mean(logging_outputs, "shown", "positions", name="glance_rate")
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        return True
+            log.mean("wrong", "positions", name="wrong_share")
+            log.mean("shown", "positions", name="glance_rate")
 
 
 def fits(ctc: CtcSample) -> Tensor:
@@ -107,27 +100,6 @@ def log_likelihood(log_probs: Tensor, ctc: CtcSample, blank: int) -> Tensor:
         log_probs.transpose(0, 1), ctc.targets, ctc.lengths, ctc.target_lengths, blank,
         reduction="none",
     )  # fmt: skip
-
-
-def mean(
-    logging_outputs: Sequence[Dict[str, Any]],
-    key: str,
-    count: str,
-    *,
-    name: str = "",
-    factor: float = 1.0,
-) -> None:
-    """Logs a quotient of two sums over batches and workers, times ``factor``.
-
-    Args:
-        key, count: names of the values in ``logging_outputs`` that are divided, key by count.
-        name: the name under which the quotient is logged; empty: ``key``.
-    """
-    if any(key in output for output in logging_outputs):
-        total, weight = (
-            sum(float(output.get(one, 0)) for output in logging_outputs) for one in (key, count)
-        )
-        metrics.log_scalar(name or key, factor * total / max(weight, 1), max(weight, 1), round=3)
 
 
 @register_criterion("ctc_nll_loss", dataclass=CtcNllLossConfig)
@@ -149,8 +121,9 @@ class CtcNllLoss(CtcLoss):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
-        mean(logging_outputs, "loss", "sample_size", factor=BITS)
-        mean(logging_outputs, "nll_loss", "ntokens", factor=BITS)
+        log = Sums(logging_outputs)
+        log.mean("loss", "sample_size", factor=BITS)
+        log.mean("nll_loss", "ntokens", factor=BITS)
         metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
         super().reduce_metrics(logging_outputs)
 
@@ -183,6 +156,7 @@ class CtcNgramLoss(CtcLoss):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
+        log = Sums(logging_outputs)
         for name in ("loss", "precision", "brevity_penalty"):
-            mean(logging_outputs, name, "sample_size")
+            log.mean(name, "sample_size")
         super().reduce_metrics(logging_outputs)

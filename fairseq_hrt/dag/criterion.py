@@ -2,17 +2,17 @@
 
 import functools
 import logging
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Tuple
 
 import torch
 import torch.nn.functional as F
-from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions import register_criterion
 from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..ops import PostponedChecks, dag_log_likelihood, fuzzy_alignment, postponed_checks
-from ..training import BITS, GlanceSchedule
+from ..training import BITS, FamilyLoss, GlanceSchedule, Sums
 from .config import DagFuzzyLossConfig, DagNllLossConfig
 from .glancing import choose_glanced, force
 from .model import DagOutput, Glancer
@@ -21,7 +21,7 @@ from .sample import GraphSample
 logger = logging.getLogger(__name__)
 
 
-class DagLoss(FairseqCriterion):
+class DagLoss(FamilyLoss):
     """The base of both losses: glancing, the loss of the length head, and logging.
 
     A loss is a mean over sentences: fairseq divides the gradient by the number of sentences of the
@@ -57,12 +57,8 @@ class DagLoss(FairseqCriterion):
         Returns:
             (loss summed over sentences, number of sentences with a path, logging output).
         """
-        if "graph" not in sample:
-            raise ValueError(
-                f"{type(self).__name__} needs the training samples of --task translation_dag: give"
-                " that task"
-            )
-        graph, source = sample["graph"], sample["net_input"]
+        graph = self.training_samples(sample, "graph", type(self).__name__, "dag")
+        source = sample["net_input"]
         share = self.schedule.at(graph.update)
         glances = model.training and (share > 0 or self.draws_its_share)
         # On a device the checks of the dynamic programs are read with the counts below.
@@ -168,7 +164,7 @@ class DagLoss(FairseqCriterion):
         """Logs the skipped sentences and their share, vertices per token, the length head's loss,
         the number of graphs that were cut to the decoder's positions, and with glancing how large a
         share of the best path's vertices was right, and how large a share was shown."""
-        log = _Sums(logging_outputs)
+        log = Sums(logging_outputs)
         log.mean("skipped", "nsentences", name="skipped_share")
         metrics.log_scalar_sum("skipped_sentences", log("skipped"), priority=200, round=0)
         log.mean("vertices", "tokens", name="vertices_per_token")
@@ -178,27 +174,6 @@ class DagLoss(FairseqCriterion):
         if any("path_vertices" in output for output in logging_outputs):
             log.mean("path_right", "path_vertices", name="glance_accuracy")
             log.mean("shown", "path_vertices", name="glance_rate")
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        return True
-
-
-class _Sums:
-    """Sums logged values over batches and workers, by name, and logs quotients of these sums."""
-
-    def __init__(self, logging_outputs: Sequence[Dict[str, Any]]) -> None:
-        self.outputs = logging_outputs
-
-    def __call__(self, key: str) -> float:
-        return sum(float(output.get(key, 0)) for output in self.outputs)
-
-    def mean(
-        self, key: str, count: str, *, name: Optional[str] = None, factor: float = 1.0
-    ) -> None:
-        if any(key in output for output in self.outputs):
-            weight = max(self(count), 1)
-            metrics.log_scalar(name or key, factor * self(key) / weight, weight, round=3)
 
 
 @register_criterion("dag_nll_loss", dataclass=DagNllLossConfig)
@@ -235,7 +210,7 @@ class DagNllLoss(DagLoss):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        log = _Sums(logging_outputs)
+        log = Sums(logging_outputs)
         log.mean("loss", "sample_size", factor=BITS)
         log.mean("nll_loss", "ntokens", factor=BITS)
         metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
@@ -289,7 +264,7 @@ class DagFuzzyLoss(DagLoss):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: List[Dict[str, Any]]) -> None:
-        log = _Sums(logging_outputs)
+        log = Sums(logging_outputs)
         for name in ("loss", "precision", "recall", "brevity_penalty", "length_ratio"):
             log.mean(name, "sample_size")
         super().reduce_metrics(logging_outputs)

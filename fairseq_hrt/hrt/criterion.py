@@ -4,10 +4,9 @@ from typing import Any, Dict, Sequence, Tuple
 
 import torch
 from fairseq.criterions import register_criterion
-from fairseq.logging import metrics
 from torch import Tensor, nn
 
-from ..training import BITS, SmoothedLoss, SmoothedLossConfig, smoothed_cross_entropy
+from ..training import BITS, SmoothedLoss, SmoothedLossConfig, Sums, smoothed_cross_entropy
 
 # The four tasks as (name, belongs to the causal view, uses chunks).
 TASKS = (
@@ -35,11 +34,7 @@ class HRTLoss(SmoothedLoss):
             (loss summed over target tokens; the number of these tokens, or of sentences with
             ``--sentence-avg``; logging output with the same keys for every batch).
         """
-        if "views" not in sample:
-            raise ValueError(
-                "hrt_loss needs the training samples of --task translation_hrt: give that task"
-            )
-        views = sample["views"]
+        views = self.training_samples(sample, "views", "hrt_loss", "hrt")
         source = sample["net_input"]
         pair = views.causal, views.parallel
         # Before other work is launched, for which the host would have to wait.
@@ -81,17 +76,10 @@ class HRTLoss(SmoothedLoss):
     def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
         """Logs losses in bits per token, of the four training tasks together and of each task (0
         for a task without tokens), and ``chunked``, the share of sentences trained in chunks."""
-
-        def total(key: str) -> float:
-            return sum(float(log.get(key, 0)) for log in logging_outputs)
-
         super().reduce_metrics(logging_outputs)
+        log = Sums(logging_outputs)
         for name, _, _ in TASKS:
-            count = total(f"{name}_ntokens")
-            metrics.log_scalar(
-                f"{name}_loss", BITS * total(f"{name}_nll_loss") / max(count, 1), count, round=3
+            log.mean(
+                f"{name}_nll_loss", f"{name}_ntokens", name=f"{name}_loss", factor=BITS, least=0
             )
-        sentences = total("nsentences")
-        metrics.log_scalar(
-            "chunked", total("chunked_sentences") / max(sentences, 1), sentences, round=3
-        )
+        log.mean("chunked_sentences", "nsentences", name="chunked", least=0)

@@ -6,7 +6,14 @@ from .conventions import leave_sinusoids_out, start_self_attention
 from .distillation import draw_raw, drawn_targets, truncate_targets, with_distilled_targets
 from .glancing import GlanceSchedule, same_random_numbers_afterwards
 from .hashing import Purpose, hash_uniform
-from .losses import BITS, SmoothedLoss, check_label_smoothing, smoothed_cross_entropy
+from .losses import (
+    BITS,
+    FamilyLoss,
+    SmoothedLoss,
+    Sums,
+    check_label_smoothing,
+    smoothed_cross_entropy,
+)
 from .model import ConfiguredTransformer, refuse_extras
 from .model_options import flatten_options
 from .presets import COMMON_PRESETS, register_presets
@@ -18,10 +25,12 @@ __all__ = [
     "ConfiguredTransformer",
     "ConventionsConfig",
     "DistillationConfig",
+    "FamilyLoss",
     "GlanceSchedule",
     "Purpose",
     "SmoothedLoss",
     "SmoothedLossConfig",
+    "Sums",
     "check_label_smoothing",
     "draw_raw",
     "drawn_targets",

@@ -23,7 +23,55 @@ def check_label_smoothing(epsilon: float) -> float:
     return epsilon
 
 
-class SmoothedLoss(FairseqCriterion):
+class Sums:
+    """Sums of logged values over batches and workers, by name; a missing value counts as 0."""
+
+    def __init__(self, logging_outputs: Sequence[Dict[str, Any]]) -> None:
+        self.outputs = logging_outputs
+
+    def __call__(self, key: str) -> float:
+        return sum(float(output.get(key, 0)) for output in self.outputs)
+
+    def mean(
+        self, key: str, count: str, *, name: str = "", factor: float = 1.0, least: int = 1
+    ) -> None:
+        """Logs ``factor`` times the sum of ``key`` divided by that of ``count``; nothing if no
+        batch has the value.
+
+        Args:
+            name: the name under which the quotient is logged; empty: ``key``.
+            least: the least weight that the quotient has among those that fairseq averages.
+        """
+        if any(key in output for output in self.outputs):
+            total, weight = self(key), self(count)
+            metrics.log_scalar(
+                name or key, factor * total / max(weight, 1), max(weight, least), round=3
+            )
+
+
+class FamilyLoss(FairseqCriterion):
+    """The base class of the families' criterions."""
+
+    @staticmethod
+    def training_samples(sample: Dict[str, Any], entry: str, loss: str, family: str) -> Any:
+        """The ``entry`` that the task of the ``family`` adds to a batch.
+
+        Raises:
+            ValueError: the batch has none, since another task made it; the message names the
+                ``loss``.
+        """
+        if entry not in sample:
+            raise ValueError(
+                f"{loss} needs the training samples of --task translation_{family}: give that task"
+            )
+        return sample[entry]
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True
+
+
+class SmoothedLoss(FamilyLoss):
     """The base class of criterions with a label-smoothed cross-entropy, summed over tokens.
 
     Args:
@@ -42,17 +90,10 @@ class SmoothedLoss(FairseqCriterion):
     def reduce_metrics(cls, logging_outputs: Sequence[Dict[str, Any]]) -> None:
         """Logs ``loss`` in bits per token or, with ``sentence_avg``, per sentence, ``nll_loss`` in
         bits per token and ``ppl`` = 2 ** nll_loss, from sums over batches and workers."""
-
-        def total(key: str) -> float:
-            return sum(float(log.get(key, 0)) for log in logging_outputs)
-
-        for name, count in (("loss", total("sample_size")), ("nll_loss", total("ntokens"))):
-            metrics.log_scalar(name, BITS * total(name) / max(count, 1), count, round=3)
+        log = Sums(logging_outputs)
+        log.mean("loss", "sample_size", factor=BITS, least=0)
+        log.mean("nll_loss", "ntokens", factor=BITS, least=0)
         metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
-
-    @staticmethod
-    def logging_outputs_can_be_summed() -> bool:
-        return True
 
 
 def smoothed_cross_entropy(logits: Tensor, target: Tensor, epsilon: float) -> Tuple[Tensor, Tensor]:
