@@ -11,12 +11,10 @@ from torch import Tensor
 
 from ..engine import (
     EncodedSource,
-    EngineGenerator,
-    LanguageModel,
+    ParallelGenerator,
     check_number,
     log_mean,
     log_softmax,
-    single_step,
     to_host,
 )
 from ..engine.fused import best_words
@@ -26,7 +24,7 @@ from ..native.options.values import DecodingOptions
 from .beam import prefix_beam
 
 
-class CtcGenerator(EngineGenerator):
+class CtcGenerator(ParallelGenerator):
     """Decodes ``ctc_transformer`` models.
 
     * ``--beam 1``: each position writes its best token; the text leaves out blanks, and tokens that
@@ -50,6 +48,7 @@ class CtcGenerator(EngineGenerator):
     """
 
     family = "ctc"
+    no_beginning = "all positions are written at once, so a translation cannot continue given words"
 
     def __init__(
         self,
@@ -58,11 +57,6 @@ class CtcGenerator(EngineGenerator):
         options: DecodingOptions,
     ) -> None:
         super().__init__(models, dictionary, options)
-        if self.forced:
-            raise ValueError(
-                f"--forced-start {options.forced_start}: all positions are written at once, so a"
-                " translation cannot continue given words; leave it out"
-            )
         for name, without in (("no_repeat_ngram_size", 0), ("temperature", 1.0)):
             if getattr(options, name) != without:
                 raise ValueError(
@@ -77,24 +71,11 @@ class CtcGenerator(EngineGenerator):
                 "the models of an ensemble must agree in --ctc-upsample-scale and --ctc-inputs:"
                 " leave those that differ out of --path"
             )
-        self.language_model: Optional[LanguageModel] = None
-        if options.ctc_lm_path is not None:
-            self.language_model = LanguageModel(
-                options.ctc_lm_path, dictionary.symbols, options.ctc_lm_weight,
-                option="--ctc-lm-path",
-            )  # fmt: skip
         self.penalties = {dictionary.unk(): options.unkpen}
         self.penalties.update({one: float("inf") for one in (dictionary.pad(), self.eos)})
 
-    def decode(
-        self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
-    ) -> List[List[Hypothesis]]:
-        if prefix is not None or start is not None:
-            raise ValueError(
-                "--prefix-size and start symbols of languages: all positions are written at once,"
-                " so a translation cannot continue given words; leave these options out"
-            )
-        if self.step_by_step(prefix) is None:
+    def decode_sources(self, net_input: Dict[str, Tensor]) -> List[List[Hypothesis]]:
+        if self.step_by_step(None) is None:
             return self.decode_static(net_input["src_tokens"])
         memories = self.ensemble.encode(net_input)
         inputs, lengths = self.rule.inputs(net_input["src_tokens"])  # [B, T], [B]
@@ -218,7 +199,7 @@ class CtcGenerator(EngineGenerator):
                     of_words.append(part + carried)
                     carried = 0.0
                 before = token
-            found.append([self._hypothesis(words, [*of_words, carried])])
+            found.append([self.in_one_step([*words, self.eos], [*of_words, carried])])
             check_number(found[-1][0].score or 0.0)
         return found
 
@@ -252,35 +233,8 @@ class CtcGenerator(EngineGenerator):
                     # </s>.
                     length = len(text.words) + 1
                     parts = [text.log_prob / length] * length
-                    hypotheses.append(self._hypothesis(text.words, parts, text.bonus))
+                    ids = [*text.words, self.eos]
+                    hypotheses.append(self.in_one_step(ids, parts, text.bonus))
             found.append(best_first(hypotheses)[: self.wanted])
             check_number(found[-1][0].score or 0.0)
-        return found
-
-    def _hypothesis(
-        self, words: Sequence[int], parts: List[float], bonus: float = 0.0
-    ) -> Hypothesis:
-        total, length = sum(parts) + bonus, len(words) + 1
-        hypothesis = Hypothesis(
-            tokens=[*words, self.eos],
-            score=total / length**self.options.lenpen if self.options.normalize else total,
-            positional_scores=parts,
-            token_steps=[1] * length,
-            steps=1,
-        )
-        if self.options.retain_iter_history:
-            hypothesis.history = [hypothesis.tokens]
-        return hypothesis
-
-    def ranked(
-        self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
-    ) -> List[List[Hypothesis]]:
-        """Lets the rescorer, if there is one, rank the hypotheses of each sentence; then calls the
-        step hooks with the final order."""
-        found = super().ranked(net_input, hypotheses)
-        if self.step_hooks:
-            device = net_input["src_tokens"].device
-            step = single_step("ctc", [best[0] for best in found], self.dictionary.pad(), device)
-            for announce in self.step_hooks:
-                announce(step)
         return found

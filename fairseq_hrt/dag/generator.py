@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..engine import EngineGenerator, LanguageModel, Memory, attached, check_number, single_step
+from ..engine import Memory, ParallelGenerator, attached, check_number
 from ..native.decoding import Hypothesis, best_first
 from ..native.families.dag import most_vertices, require_ranking
 from ..native.options.values import DecodingOptions
@@ -46,7 +46,7 @@ def _size_rule(decoder: Any) -> Tuple[Any, ...]:
     return decoder.count_bos, decoder.reads_bos, decoder.besides, head and head.absolute
 
 
-class DagGenerator(EngineGenerator):
+class DagGenerator(ParallelGenerator):
     """Decodes ``dag_transformer`` models.
 
     A word that repeats the word before is not printed (unless ``--dag-keep-repeats``). The
@@ -84,6 +84,7 @@ class DagGenerator(EngineGenerator):
     """
 
     family = "dag"
+    no_beginning = "a graph cannot begin with given words"
 
     def __init__(
         self,
@@ -95,12 +96,8 @@ class DagGenerator(EngineGenerator):
     ) -> None:
         super().__init__(models, dictionary, options)
         require_ranking(options)
-        if self.forced:
-            raise ValueError(
-                f"--forced-start {options.forced_start}: a graph cannot begin with given words;"
-                " leave it out"
-            )
-        self.strategy, self.seed = options.dag_decode_strategy, seed
+        self.strategy = self.stage = options.dag_decode_strategy
+        self.seed = seed
         self.decoder = models[0].decoder
         self.scale = decode_scale(self.decoder, options)
         self.most_vertices = most_vertices(options, self.decoder_positions)
@@ -112,12 +109,6 @@ class DagGenerator(EngineGenerator):
         never = (dictionary.bos(), dictionary.pad(), dictionary.eos())
         self.penalties: Dict[int, float] = {token: float("inf") for token in never}
         self.penalties[dictionary.unk()] = options.unkpen if options.dag_allow_unk else float("inf")
-        self.language_model: Optional[LanguageModel] = None
-        if options.dag_lm_path is not None:
-            self.language_model = LanguageModel(
-                options.dag_lm_path, dictionary.symbols, options.dag_lm_weight,
-                option="--dag-lm-path",
-            )  # fmt: skip
         self.graph_hooks: List[Callable[[Graphs, List[List[Hypothesis]]], None]] = []
         self._builder: Optional[GraphBuilder] = None
         self._graphs: Optional[Graphs] = None
@@ -125,14 +116,7 @@ class DagGenerator(EngineGenerator):
         # No warning: the user has given --dag-max-graph.
         self._warned_of_clamping = options.dag_max_graph is not None
 
-    def decode(
-        self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
-    ) -> List[List[Hypothesis]]:
-        if prefix is not None or start is not None:
-            raise ValueError(
-                "--prefix-size and start symbols of languages: a graph cannot begin with given"
-                " words; leave them out"
-            )
+    def decode_sources(self, net_input: Dict[str, Tensor]) -> List[List[Hypothesis]]:
         tokens, lengths = self.decoder.read_source(
             net_input["src_tokens"], net_input["src_lengths"]
         )
@@ -169,18 +153,8 @@ class DagGenerator(EngineGenerator):
     def ranked(
         self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
     ) -> List[List[Hypothesis]]:
-        """Lets the rescorer, if there is one, rank the hypotheses of each sentence; then calls the
-        step hooks and the graph hooks with the final order."""
+        """Calls the graph hooks, too, with the final order."""
         found = super().ranked(net_input, hypotheses)
-        if self.step_hooks:
-            step = single_step(
-                self.strategy,
-                [best[0] for best in found],
-                self.dictionary.pad(),
-                net_input["src_tokens"].device,
-            )
-            for announce in self.step_hooks:
-                announce(step)
         for hook in self.graph_hooks:
             assert self._graphs is not None
             hook(self._graphs, found)
@@ -539,16 +513,6 @@ class DagGenerator(EngineGenerator):
                 kept.append(place)
                 scores.append(parts[place] + carried)
                 carried = 0.0
-        length = len(kept)
-        total = sum(scores)
-        hypothesis = Hypothesis(
-            tokens=[tokens[place] for place in kept],
-            score=total / length**self.options.lenpen if self.options.normalize else total,
-            positional_scores=scores,
-            token_steps=[1] * length,
-            steps=1,
-            token_vertices=[path[place] for place in kept],
-        )
-        if self.options.retain_iter_history:
-            hypothesis.history = [hypothesis.tokens]
+        hypothesis = self.in_one_step([tokens[place] for place in kept], scores)
+        hypothesis.token_vertices = [path[place] for place in kept]
         return hypothesis

@@ -21,6 +21,7 @@ from .model_scorer import ModelScorer
 from .native_generator import PackedGenerator
 from .native_parts import NativeParts
 from .parallel_decoder import ParallelDecoder
+from .parallel_generator import ParallelGenerator
 from .precision import (
     at_least_float32,
     follow_precision,
@@ -52,6 +53,7 @@ __all__ = [
     "NativeParts",
     "PackedGenerator",
     "ParallelDecoder",
+    "ParallelGenerator",
     "SearchPlan",
     "StepHook",
     "TaskDictionary",
