@@ -1,19 +1,18 @@
 """Decoding in slots; the words of finished translations are put back into natural order."""
 
 from functools import lru_cache
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..engine import AutoregressiveGenerator, Memory, log_probs_of, to_fairseq
+from ..engine import AutoregressiveGenerator, Memory
 from ..native.decoding import Hypothesis, collapse_repeats
 from ..native.options.values import DecodingOptions
-from .sample import SlotSample
 from .search import BlockPlan, block_search
-from .slots import natural_index, natural_order, slot_positions, start_symbols
+from .slots import natural_order, slot_positions, start_symbols
 from .static_search import static_block_search
 
 # Attributes of a decoder that determine the order of its slots: the options that set them.
@@ -230,52 +229,3 @@ def _slots_in_natural_order(words: int, directions: int, middle_to_side: bool) -
     each word from left to right, and last the slot of ``</s>``. For ``directions`` and
     ``middle_to_side`` see :func:`.slots.slot_order`."""
     return (*natural_order(words, directions, middle_to_side=middle_to_side).tolist(), words)
-
-
-class SlotScorer:
-    """Scores given translations (``--score-reference``): each word given the words that the model
-    writes in earlier steps.
-
-    Args:
-        dictionary: the target dictionary.
-        slots: function that puts targets ``[B, T]`` into slots, the order of writing.
-    """
-
-    def __init__(self, dictionary: Dictionary, slots: Callable[[Tensor], SlotSample]) -> None:
-        self.dictionary, self.slots = dictionary, slots
-        # Read by fairseq's command line.
-        self.eos = dictionary.eos()
-
-    @torch.no_grad()
-    def generate(
-        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
-    ) -> List[List[Dict]]:
-        """One hypothesis per sentence, in fairseq's form: the reference in ``sample["target"]``,
-        scored by the mean log-probability of its tokens under the ensemble ``models``."""
-        pad, source = self.dictionary.pad(), sample["net_input"]
-        targets = sample["target"]
-        slots = self.slots(targets)
-        words = slots.target.ne(pad)  # [B, W]
-        chosen = log_probs_of(models, source, slots.target[words], slots=slots).cpu()  # [slots]
-        # On the host from here on, sentence by sentence.
-        targets = targets.cpu()
-        found, decoder = [], models[0].decoder
-        for target, scores in zip(targets, chosen.split(targets.ne(pad).sum(1).tolist())):
-            count = scores.numel() - 1
-            index = natural_index(
-                torch.arange(count + 1),
-                torch.tensor(count),
-                decoder.directions,
-                middle_to_side=decoder.middle_to_side,
-            )
-            natural = torch.empty_like(scores)  # [n + 1]
-            natural[index] = scores  # [n + 1]
-            hypothesis = Hypothesis(
-                tokens=target[: count + 1].tolist(),
-                score=float(scores.mean()),
-                positional_scores=natural.tolist(),
-                token_steps=[1] * (count + 1),
-                steps=1,
-            )
-            found.append([to_fairseq(hypothesis)])
-        return found

@@ -10,8 +10,9 @@ from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask
 from ..training import truncate_targets
 from .config import BidirectionalTaskConfig
-from .generator import BidirectionalGenerator, SlotScorer, require_one_order
+from .generator import BidirectionalGenerator, require_one_order
 from .sample import SlotSample, training_view
+from .scorer import SlotScorer
 
 
 @register_task("translation_bidirectional", dataclass=BidirectionalTaskConfig)

@@ -6,7 +6,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 
-from ..engine import to_fairseq
+from ..engine import ReferenceScorer, one_step_reference
 from ..native.decoding import Hypothesis
 from ..ops import dag_best_alignment, dag_log_likelihood
 from .graph import Graphs
@@ -61,7 +61,7 @@ def score_decoded(graphs: Graphs, found: Sequence[Hypothesis]) -> List[Translati
     return scores
 
 
-class GraphScorer:
+class GraphScorer(ReferenceScorer):
     """Scores given translations by log P(y) over all paths, and by their best path.
 
     Args:
@@ -69,18 +69,16 @@ class GraphScorer:
         graph: function from a batch to its :class:`GraphSample`.
     """
 
+    alone = "dag_transformer"
+
     def __init__(
         self, dictionary: Dictionary, graph: Callable[[Dict[str, Any]], GraphSample]
     ) -> None:
-        self.dictionary, self.graph = dictionary, graph
-        # Read by fairseq's command line.
-        self.eos = dictionary.eos()
+        super().__init__(dictionary)
+        self.graph = graph
 
-    @torch.no_grad()
-    def generate(
-        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
-    ) -> List[List[Dict]]:
-        """One hypothesis per sentence: its reference, with its score.
+    def entries(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict) -> List[Dict]:
+        """The references with their scores.
 
         The score is log P(y | x) divided by the number of tokens with ``</s>``;
         ``positional_scores`` are those of the best path, to which the rest of log P(y | x) is added
@@ -88,10 +86,6 @@ class GraphScorer:
         the best path) and ``token_log_prob`` (log P(y | a, x)). All are -inf if the target is
         longer than its graph.
         """
-        if len(models) > 1:
-            raise ValueError(
-                "--score-reference scores with one dag_transformer; give one checkpoint"
-            )
         model, graph, source = models[0], self.graph(sample), sample["net_input"]
         model.eval()
         output = model(
@@ -113,18 +107,11 @@ class GraphScorer:
                 parts = parts + (total - parts.sum()) / len(parts)  # [T - 1]
             else:
                 of_links = of_tokens = parts = torch.full((len(tokens),), float("-inf"))
-            hypothesis = Hypothesis(
-                tokens=tokens.tolist(),
-                score=total / len(tokens),
-                positional_scores=parts.tolist(),
-                token_steps=[1] * len(tokens),
-                steps=1,
-            )
-            entry = to_fairseq(hypothesis)
+            entry = one_step_reference(tokens.tolist(), total / len(tokens), parts.tolist())
             entry.update(
                 log_likelihood=total,
                 path_log_prob=float(of_links.sum()),
                 token_log_prob=float(of_tokens.sum()),
             )
-            found.append([entry])
+            found.append(entry)
         return found

@@ -31,6 +31,7 @@ from .precision import (
     on_device,
 )
 from .recurrence import recur
+from .reference_scorer import ReferenceScorer, one_step_reference
 from .relative_positions import relative_index
 from .static_decoder import EncodedSource
 from .steps import DecodingStep, StepHook, attached, single_step
@@ -54,6 +55,7 @@ __all__ = [
     "PackedGenerator",
     "ParallelDecoder",
     "ParallelGenerator",
+    "ReferenceScorer",
     "SearchPlan",
     "StepHook",
     "TaskDictionary",
@@ -73,6 +75,7 @@ __all__ = [
     "log_softmax",
     "models",
     "on_device",
+    "one_step_reference",
     "options_of_command",
     "recur",
     "relative_index",

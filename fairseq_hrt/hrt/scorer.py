@@ -6,13 +6,13 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 
-from ..engine import log_probs_of, to_fairseq
+from ..engine import ReferenceScorer, log_probs_of, to_fairseq
 from ..native.decoding import Hypothesis
 from .generator import chunk_sizes_of
 from .sample import training_views
 
 
-class ChunkScorer:
+class ChunkScorer(ReferenceScorer):
     """Gives a reference the score that two-stage decoding would give it, had it been found.
 
     The score is log P(z | x) of every K-th token by stage I plus log P(y_j | z, x) of all others by
@@ -26,16 +26,11 @@ class ChunkScorer:
     """
 
     def __init__(self, dictionary: Dictionary, table: Sequence[Tuple[float, int]]) -> None:
-        self.dictionary, self.table = dictionary, table
-        # Read by fairseq's command line.
-        self.eos = dictionary.eos()
+        super().__init__(dictionary)
+        self.table = table
 
-    @torch.no_grad()
-    def generate(
-        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict, **ignored: Any
-    ) -> List[List[Dict]]:
-        """One hypothesis per sentence, in fairseq's form: the reference in ``sample["target"]``,
-        with its score by the ensemble ``models``.
+    def entries(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict) -> List[Dict]:
+        """The references in ``sample["target"]`` with their scores by the ensemble ``models``.
 
         The score is Eq. 2 divided by L, the length of whole chunks, as decoding ranks with
         ``--lenpen 1``. A further entry, ``log_likelihood``, is Eq. 2 itself.
@@ -70,7 +65,7 @@ class ChunkScorer:
         )
         lengths = targets.ne(pad).sum(1).tolist()
         rows = zip(targets.tolist(), sizes, lengths, first.tolist(), second.tolist())
-        return [[_hypothesis(*row)] for row in rows]
+        return [_hypothesis(*row) for row in rows]
 
 
 def _hypothesis(
