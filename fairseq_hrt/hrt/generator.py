@@ -1,7 +1,7 @@
 """Two-stage decoding: every K-th token by beam search, then all others in one parallel pass."""
 
 from functools import partial
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -20,6 +20,7 @@ from ..engine import (
 )
 from ..engine.buckets import PARTS, bucket
 from ..engine.fused import best_words
+from ..engine.fused.search import allowed_words
 from ..native.decoding import Hypothesis, best_first
 from ..native.families.hrt import chunk_table, completed
 from ..native.options.values import DecodingOptions
@@ -208,21 +209,9 @@ class HRTGenerator(AutoregressiveGenerator):
             causal=False,
             remember=False,
         )  # [R, q', D]
+        choose = partial(best_words, temperature=self.options.temperature)
         logits = engine.logits(features)  # [R, q', V]
-        shape = logits.shape[:2]
-        early, beyond = self._ends(masked + 1, steps, chunk_size, limits)
-        best, choice = best_words(
-            logits.flatten(0, 1),
-            temperature=self.options.temperature,
-            penalties={
-                self.dictionary.pad(): float("inf"),
-                self.dictionary.unk(): self.options.unkpen,
-            },
-            eos=self.eos,
-            forbid_eos=None if early is None else early.expand(shape).flatten(),
-            only_eos=None if beyond is None else beyond.flatten(),
-        )
-        return best.view(shape), choice.view(shape)
+        return self._choose(choose, logits, masked + 1, steps, chunk_size, limits)
 
     def decode_chunks(self, memories: List[Memory], chunk_size: int) -> List[List[Hypothesis]]:
         """Runs both stages of decoding; returns the translations of each sentence, best first.
@@ -281,8 +270,9 @@ class HRTGenerator(AutoregressiveGenerator):
         if limits is not None:
             limits = limits.repeat_interleave(beams)  # [R]
         steps = torch.tensor([row.steps for row in rows], device=tokens.device)  # [R]
-        self._restrict(log_probs, positions[masked], steps, chunk_size, limits)
-        best, choice = log_probs.max(-1)  # [R, q'] each
+        best, choice = self._choose(  # [R, q'] each
+            allowed_words, log_probs, positions[masked], steps, chunk_size, limits
+        )
         if self.step_hooks:
             scores = torch.zeros(tokens.shape, dtype=best.dtype, device=best.device)  # [R, L]
             scores[:, masked], tokens[:, masked] = best, choice  # filled in for the hooks
@@ -365,35 +355,31 @@ class HRTGenerator(AutoregressiveGenerator):
             self._layouts[key] = (positions, places[:, :-1].reshape(-1))
         return self._layouts[key]
 
-    def _restrict(
+    def _choose(
         self,
-        log_probs: Tensor,
+        choose: Callable[..., Tuple[Tensor, Tensor]],
+        scores: Tensor,
         positions: Tensor,
         steps: Tensor,
         chunk_size: int,
         limits: Optional[Tensor],
-    ) -> None:
-        """Applies the decoding constraints (no padding, ``--unkpen``, where ``</s>`` must or must
-        not stand) to the log-probabilities of stage II, in place.
-
-        Args:
-            log_probs: ``[R, q', V]`` of the masked positions.
-            positions: LongTensor ``[q']``, the masked positions, counted from 1.
-            steps: LongTensor ``[R]``, the chunks of each row.
-            chunk_size: K.
-            limits: LongTensor ``[R]``, the most words of each row; None if no row can have more.
-        """
-        log_probs.select(2, self.dictionary.pad()).fill_(float("-inf"))
-        if self.options.unkpen:
-            log_probs[..., self.dictionary.unk()] -= self.options.unkpen
+    ) -> Tuple[Tensor, Tensor]:
+        """(Log-probabilities, ids) of the words that ``choose``, :func:`best_words` or
+        :func:`allowed_words`, takes from ``scores`` ``[R, q', V]``: ``[R, q']`` each. The other
+        arguments are those of :meth:`_ends`."""
+        shape = scores.shape[:2]
         early, beyond = self._ends(positions, steps, chunk_size, limits)
-        ends = log_probs.select(2, self.eos)  # [R, q']
-        unforbidden = None if beyond is None else ends.clone()
-        if early is not None:
-            ends.masked_fill_(early, float("-inf"))
-        if beyond is not None and unforbidden is not None:
-            log_probs.masked_fill_(beyond.unsqueeze(2), float("-inf"))
-            ends.copy_(torch.where(beyond, unforbidden, ends))
+        best, choice = choose(
+            scores.flatten(0, 1),
+            penalties={
+                self.dictionary.pad(): float("inf"),
+                self.dictionary.unk(): self.options.unkpen,
+            },
+            eos=self.eos,
+            forbid_eos=None if early is None else early.expand(shape).flatten(),
+            only_eos=None if beyond is None else beyond.flatten(),
+        )
+        return best.view(shape), choice.view(shape)
 
     def _ends(
         self, positions: Tensor, steps: Tensor, chunk_size: int, limits: Optional[Tensor]

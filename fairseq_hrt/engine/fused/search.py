@@ -4,7 +4,7 @@ The logits are read once, as they are: no log-softmax of them is written.
 """
 
 import math
-from typing import List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -33,20 +33,25 @@ CHUNK = 128
 
 
 def best_words_reference(
-    logits: Tensor,
+    logits: Tensor, *, temperature: float = 1.0, **rules: Any
+) -> Tuple[Tensor, Tensor]:
+    """Computes what :func:`best_words` does, with the same arguments, by PyTorch's own
+    functions."""
+    if temperature != 1.0:
+        logits = logits / temperature
+    return allowed_words(log_softmax(logits), **rules)
+
+
+def allowed_words(
+    log_probs: Tensor,
     *,
-    temperature: float = 1.0,
     penalties: Penalties = (),
     eos: int = 0,
     forbid_eos: Optional[Tensor] = None,
     only_eos: Optional[Tensor] = None,
     forced: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """Computes what :func:`best_words` does, with the same arguments, by PyTorch's own
-    functions."""
-    if temperature != 1.0:
-        logits = logits / temperature
-    log_probs = log_softmax(logits)  # [M, V]
+    """Chooses as :func:`best_words` does, from log-probabilities ``[M, V]``, which it changes."""
     ends = None if only_eos is None else log_probs[:, eos].clone()  # [M]
     given: Optional[Tensor] = None
     if forced is not None:
