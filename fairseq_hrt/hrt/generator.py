@@ -39,6 +39,23 @@ def chunk_sizes_of(table: Sequence[Tuple[float, int]], lengths: Tensor) -> List[
     return [next(size for limit, size in table if length <= limit) for length in lengths.tolist()]
 
 
+def _by_size(
+    sizes: Sequence[int],
+    decode: Callable[[int, Optional[Tensor]], List[List[Hypothesis]]],
+    device: torch.device,
+) -> List[List[Hypothesis]]:
+    """The hypotheses of each sentence of a batch, decoded in groups of equal chunk ``sizes``:
+    ``decode`` gets a size and its sentences, LongTensor ``[B']`` on the ``device``, None for all.
+    """
+    found: List[Any] = [None] * len(sizes)
+    for size in sorted(set(sizes)):
+        members = [row for row, own in enumerate(sizes) if own == size]
+        rows = torch.tensor(members, device=device) if len(members) < len(sizes) else None
+        for row, hypotheses in zip(members, decode(size, rows)):
+            found[row] = hypotheses
+    return found
+
+
 def _same_number(kept: List[List[Hypothesis]]) -> Tuple[List[Hypothesis], int]:
     """Gives all sentences the same number of hypotheses, the largest in ``kept``, by repeating the
     last hypothesis of a sentence that has fewer. Returns (all hypotheses in one list, sentence by
@@ -81,7 +98,6 @@ class HRTGenerator(AutoregressiveGenerator):
                 "the models of an ensemble must be trained for the same --hrt-chunk-sizes: leave"
                 " those that differ out of --path"
             )
-        self._layouts: Dict[Tuple[int, int, torch.device], Tuple[Tensor, Tensor]] = {}
 
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
@@ -96,39 +112,28 @@ class HRTGenerator(AutoregressiveGenerator):
                 "--prefix-size: chunks cannot continue a given prefix; use --hrt-decode-chunk 1,"
                 " or leave --prefix-size out"
             )
-        found: List[Any] = [None] * len(sizes)
-        for size in sorted(set(sizes)):
-            members = [row for row, own in enumerate(sizes) if own == size]
-            group = memories
-            if len(members) < len(sizes):
-                rows = torch.tensor(members, device=memories[0].lengths.device)  # [B']
-                group = [memory.select(rows) for memory in memories]
+
+        def decode(size: int, rows: Optional[Tensor]) -> List[List[Hypothesis]]:
+            group = memories if rows is None else [memory.select(rows) for memory in memories]
             if size == 1:
-                best = self.decode_memories(group, prefix=prefix, start=start)
-            else:
-                best = self.decode_chunks(group, size)
-            for row, hypotheses in zip(members, best):
-                found[row] = hypotheses
-        return found
+                return self.decode_memories(group, prefix=prefix, start=start)
+            return self.decode_chunks(group, size)
+
+        return _by_size(sizes, decode, memories[0].lengths.device)
 
     def decode_static(
         self, tokens: Tensor, *, start: Optional[int] = None
     ) -> List[List[Hypothesis]]:
         sizes = chunk_sizes_of(self.table, self.host_lengths(tokens) - 1)
-        found: List[Any] = [None] * len(sizes)
-        for size in sorted(set(sizes)):
-            members = [row for row, own in enumerate(sizes) if own == size]
-            group = tokens
-            if len(members) < len(sizes):
-                group = tokens[torch.tensor(members, device=tokens.device)]  # [B', S]
-            best = (
-                super().decode_static(group, start=start)
-                if size == 1
-                else self.decode_static_chunks(group, size)
-            )
-            for row, hypotheses in zip(members, best):
-                found[row] = hypotheses
-        return found
+        plain = super().decode_static
+
+        def decode(size: int, rows: Optional[Tensor]) -> List[List[Hypothesis]]:
+            group = tokens if rows is None else tokens[rows]  # [B', S]
+            if size == 1:
+                return plain(group, start=start)
+            return self.decode_static_chunks(group, size)
+
+        return _by_size(sizes, decode, tokens.device)
 
     def decode_static_chunks(self, tokens: Tensor, chunk_size: int) -> List[List[Hypothesis]]:
         """Runs both stages of decoding as :meth:`decode_chunks` does, but from the token ids
@@ -254,7 +259,8 @@ class HRTGenerator(AutoregressiveGenerator):
         rows, beams = _same_number(kept)
         # [R, L], [R, 1, L]
         tokens, visible = self._masked_input(rows, chunk_size, memories[0].lengths.device)
-        positions, masked = self._layout(tokens.size(1), chunk_size, tokens.device)  # [L], [q']
+        positions = torch.arange(1, tokens.size(1) + 1, device=tokens.device)  # [L]
+        masked = (positions - 1).view(-1, chunk_size)[:, :-1].reshape(-1)  # [q']
         log_probs = self.ensemble.log_probabilities(
             # stride=1 promises positions from 0, here they begin at 1: only distances are used.
             self.ensemble.start(memories, beams=beams, stride=1, capacity=0),
@@ -343,17 +349,6 @@ class HRTGenerator(AutoregressiveGenerator):
         lengths = torch.tensor([chunk_size * row.steps for row in rows], device=device).unsqueeze(1)
         inside = torch.arange(tokens.size(1), device=device) < lengths  # [R, L]
         return tokens, inside.unsqueeze(1)  # [R, L], [R, 1, L]
-
-    def _layout(self, length: int, chunk_size: int, device: torch.device) -> Tuple[Tensor, Tensor]:
-        """(The positions 1 to L of stage II, LongTensor ``[L]`` for L = ``length``; indices from 0
-        of the q' masked positions, all but every K-th, LongTensor ``[q']``). Both tensors are
-        cached for later batches."""
-        key = (length, chunk_size, device)
-        if key not in self._layouts:
-            positions = torch.arange(1, length + 1, device=device)  # [L]
-            places = torch.arange(length, device=device).view(-1, chunk_size)  # [m, K]
-            self._layouts[key] = (positions, places[:, :-1].reshape(-1))
-        return self._layouts[key]
 
     def _choose(
         self,
