@@ -14,17 +14,16 @@ from ..engine import (
     EncodedSource,
     Memory,
     SearchPlan,
-    check_number,
     lists_to_host,
     search,
 )
 from ..engine.buckets import PARTS, bucket
 from ..engine.fused import best_words
 from ..engine.fused.search import allowed_words
-from ..native.decoding import Hypothesis, best_first
+from ..native.decoding import Hypothesis
 from ..native.families.hrt import chunk_table, completed
 from ..native.options.values import DecodingOptions
-from .sample import skip_cmlm_input
+from .completion import completions, masked_input, masked_line, same_number
 
 
 def chunk_sizes_of(table: Sequence[Tuple[float, int]], lengths: Tensor) -> List[int]:
@@ -56,15 +55,6 @@ def _by_size(
     return found
 
 
-def _same_number(kept: List[List[Hypothesis]]) -> Tuple[List[Hypothesis], int]:
-    """Gives all sentences the same number of hypotheses, the largest in ``kept``, by repeating the
-    last hypothesis of a sentence that has fewer. Returns (all hypotheses in one list, sentence by
-    sentence; the number of hypotheses per sentence)."""
-    beams = max(len(hypotheses) for hypotheses in kept)
-    rows = [hypotheses[min(n, len(hypotheses) - 1)] for hypotheses in kept for n in range(beams)]
-    return rows, beams
-
-
 class HRTGenerator(AutoregressiveGenerator):
     """Hybrid-regressive decoding (HRT, section 4.4): stage I writes every K-th token by beam
     search, stage II all others in one parallel pass. K, the chunk size, may depend on the source's
@@ -86,7 +76,8 @@ class HRTGenerator(AutoregressiveGenerator):
         options: DecodingOptions,
     ) -> None:
         super().__init__(models, dictionary, options)
-        self.table = chunk_table(options, models[0].decoder.chunk_sizes)
+        self.decoder = models[0].decoder
+        self.table = chunk_table(options, self.decoder.chunk_sizes)
         if self.forced and {size for _, size in self.table} != {1}:
             raise ValueError(
                 f"--forced-start {options.forced_start}: chunks cannot continue a given beginning;"
@@ -150,13 +141,13 @@ class HRTGenerator(AutoregressiveGenerator):
             plan = self.skip_at_plan(lengths, chunk_size)
             kept = self.static_search.search(source, len(lengths), plan)
             kept = [hypotheses[: self.nat_beam] for hypotheses in kept]
-            rows, beams = _same_number(kept)
+            rows, beams = same_number(kept)
             # Filled up to the rows of the encoded source, and to one of a few lengths.
             filled = rows + [rows[0]] * (beams * source.rows - len(rows))
             most = bucket(max(row.steps for row in rows), PARTS)
             inputs = [
                 torch.tensor(
-                    [self._masked_line(row, chunk_size, most) for row in filled]
+                    [masked_line(row, chunk_size, most, self.decoder) for row in filled]
                 ),  # [R, L]
                 torch.tensor([row.steps for row in filled]),  # [R]
             ]
@@ -175,7 +166,7 @@ class HRTGenerator(AutoregressiveGenerator):
             self.ensemble.counters.decoder_calls += 1
             self.ensemble.counters.decoder_tokens += inputs[0].numel()
             words, numbers = lists_to_host(choice[: len(rows)], best[: len(rows)])
-        return self._completed(kept, rows, words, numbers, chunk_size)
+        return completions(kept, rows, words, numbers, chunk_size, self.decoder, self.options)
 
     def _fill(
         self,
@@ -193,7 +184,7 @@ class HRTGenerator(AutoregressiveGenerator):
             source: the encoded batch.
             beams: rows per sentence.
             chunk_size: K.
-            tokens: LongTensor ``[R, L]``, tokens of stage I and masks; see :meth:`_masked_input`.
+            tokens: LongTensor ``[R, L]``, tokens of stage I and masks; see :func:`masked_input`.
             steps: LongTensor ``[R]``, the chunks of each row.
             limits: LongTensor ``[R]``, the most words of each row; None if no row can have more.
 
@@ -239,7 +230,7 @@ class HRTGenerator(AutoregressiveGenerator):
         # last one.
         chunks = torch.div(self.length_limits(lengths) + 1, chunk_size, rounding_mode="floor")
         rules = self.rules(chunks.clamp(min=1) - 1, stride=chunk_size)
-        start = self.models[0].decoder.start_symbol(chunk_size)
+        start = self.decoder.start_symbol(chunk_size)
         return self.search_plan(start, rules, stride=chunk_size, stage="skip_at")
 
     def skip_cmlm(
@@ -256,9 +247,9 @@ class HRTGenerator(AutoregressiveGenerator):
         Returns:
             The translations of each sentence, best first.
         """
-        rows, beams = _same_number(kept)
+        rows, beams = same_number(kept)
         # [R, L], [R, 1, L]
-        tokens, visible = self._masked_input(rows, chunk_size, memories[0].lengths.device)
+        tokens, visible = masked_input(rows, chunk_size, self.decoder, memories[0].lengths.device)
         positions = torch.arange(1, tokens.size(1) + 1, device=tokens.device)  # [L]
         masked = (positions - 1).view(-1, chunk_size)[:, :-1].reshape(-1)  # [q']
         log_probs = self.ensemble.log_probabilities(
@@ -289,7 +280,9 @@ class HRTGenerator(AutoregressiveGenerator):
                         "skip_cmlm", number, torch.arange(len(kept)), positions, tokens, scores
                     )
                 )
-        return self._completed(kept, rows, *lists_to_host(choice, best), chunk_size)
+        return completions(
+            kept, rows, *lists_to_host(choice, best), chunk_size, self.decoder, self.options
+        )
 
     def _limits_behind(self, lengths: Tensor, chunk_size: int) -> Optional[Tensor]:
         """The most words that each translation may have, LongTensor ``[B]``, if stage II has to
@@ -300,55 +293,6 @@ class HRTGenerator(AutoregressiveGenerator):
         if self.options.max_len_a + self.options.max_len_b >= chunk_size - 1:
             return None
         return self.length_limits(lengths)  # [B]
-
-    def _completed(
-        self,
-        kept: List[List[Hypothesis]],
-        rows: List[Hypothesis],
-        words: List[List[int]],
-        numbers: List[List[float]],
-        chunk_size: int,
-    ) -> List[List[Hypothesis]]:
-        """The completed translations of each sentence, best first.
-
-        Args:
-            kept: hypotheses of stage I, of each sentence.
-            rows: the same in one list, equally many for each sentence; see :func:`_same_number`.
-            words: ids that stage II chose at the masked positions of each row.
-            numbers: log-probabilities of these words.
-            chunk_size: K.
-        """
-        finished = [
-            self._complete(row, line, scores, chunk_size)
-            for row, line, scores in zip(rows, words, numbers)
-        ]
-        beams = len(rows) // len(kept)
-        found = []
-        for number, hypotheses in enumerate(kept):
-            mine = finished[number * beams : number * beams + len(hypotheses)]
-            found.append(best_first(mine))
-        return found
-
-    def _masked_line(self, row: Hypothesis, chunk_size: int, steps: int) -> List[int]:
-        """The input of stage II for a hypothesis of stage I: K - 1 masks before each of its tokens,
-        then padding up to ``steps`` chunks of K tokens."""
-        line = skip_cmlm_input(row.tokens, chunk_size, mask=self.models[0].decoder.mask)
-        return line + [self.dictionary.pad()] * (chunk_size * (steps - row.steps))
-
-    def _masked_input(
-        self, rows: List[Hypothesis], chunk_size: int, device: torch.device
-    ) -> Tuple[Tensor, Optional[Tensor]]:
-        """The input of stage II for R hypotheses of stage I: (ids, LongTensor ``[R, L]``, padded;
-        BoolTensor ``[R, 1, L]``, False for padding, or None if there is no padding). Each row has
-        K - 1 masks before every token of stage I, K = ``chunk_size``."""
-        steps = max(row.steps for row in rows)
-        lines = [self._masked_line(row, chunk_size, steps) for row in rows]
-        tokens = torch.tensor(lines, device=device)  # [R, L]
-        if all(row.steps == steps for row in rows):
-            return tokens, None
-        lengths = torch.tensor([chunk_size * row.steps for row in rows], device=device).unsqueeze(1)
-        inside = torch.arange(tokens.size(1), device=device) < lengths  # [R, L]
-        return tokens, inside.unsqueeze(1)  # [R, L], [R, 1, L]
 
     def _choose(
         self,
@@ -400,61 +344,3 @@ class HRTGenerator(AutoregressiveGenerator):
             # The masked ones among the positions 1 to min_len.
             early = (positions <= self.options.min_len).unsqueeze(0)  # [1, q']
         return early, None if limits is None else positions > limits.unsqueeze(1)
-
-    def _complete(
-        self, row: Hypothesis, choice: List[int], best: List[float], chunk_size: int
-    ) -> Hypothesis:
-        """The translation that completes ``row``, a hypothesis of stage I: cut after the first
-        ``</s>`` and scored by Eq. 2, divided by the length penalty unless ``--hrt-scoring eq2`` or
-        ``--unnormalized`` is given.
-
-        Args:
-            choice: ids of the words at the masked positions.
-            best: log-probabilities of these words.
-            chunk_size: K.
-        """
-        length = chunk_size * row.steps
-        tokens, scores = [0] * length, [0.0] * length
-        tokens[chunk_size - 1 :: chunk_size], scores[chunk_size - 1 :: chunk_size] = (
-            row.tokens,
-            row.positional_scores,
-        )
-        gaps = chunk_size - 1
-        for place in range(gaps):
-            tokens[place::chunk_size] = choice[place : gaps * row.steps : gaps]
-            scores[place::chunk_size] = best[place : gaps * row.steps : gaps]
-        end = tokens.index(self.eos) + 1
-        counted = list(scores)
-        if not self.models[0].decoder.learn_tail:
-            # The model was not trained behind the first </s>: predictions there are noise.
-            counted = [
-                s for place, s in enumerate(scores) if place < end or (place + 1) % chunk_size == 0
-            ]
-        total = sum(counted)
-        check_number(total)
-        divides = self.options.normalize and self.options.hrt_scoring == "normalized"
-        steps = [
-            place // chunk_size if place % chunk_size == 0 else row.steps + 1
-            for place in range(1, end + 1)
-        ]
-        hypothesis = Hypothesis(
-            tokens=tokens[:end],
-            score=total / length**self.options.lenpen if divides else total,
-            positional_scores=scores[:end],
-            token_steps=steps,
-            steps=row.steps + 1,
-        )
-        if self.options.retain_iter_history:
-            hypothesis.history = self._history(row, hypothesis, chunk_size)
-        return hypothesis
-
-    def _history(self, row: Hypothesis, hypothesis: Hypothesis, chunk_size: int) -> List[List[int]]:
-        """The partial translation after each step, with ``<unk>`` for tokens still to come: first
-        those of ``row``, the hypothesis of stage I, and last ``hypothesis``, its completion."""
-        gap = [self.dictionary.unk()] * (chunk_size - 1)
-        partial: List[int] = []
-        history = []
-        for token in row.tokens:
-            partial = partial + gap + [token]
-            history.append(partial)
-        return history + [hypothesis.tokens]

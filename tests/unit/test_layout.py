@@ -58,7 +58,7 @@ def imports(path):
 
 
 def test_imports_are_seen():
-    assert {"engine", "hrt.sample"} <= imports(PACKAGE / "hrt" / "generator.py")
+    assert {"engine", "hrt.completion"} <= imports(PACKAGE / "hrt" / "generator.py")
     # in a function
     assert "evaluation.comet" in imports(PACKAGE / "cli" / "benchmark.py")
 
