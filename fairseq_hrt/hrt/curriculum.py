@@ -1,54 +1,90 @@
-"""Random choices of chunk sizes and masks in training, drawn by hashes of seed, update and sentence
-id."""
+"""The curriculum: how large a share of the sentences is trained with chunks."""
 
-from typing import Sequence
+import logging
+from typing import Optional, Sequence, Tuple
 
-import torch
-from torch import Tensor
-
-from ..training import Purpose, hash_uniform
+logger = logging.getLogger(__name__)
 
 
-def draw_chunk_sizes(
-    seed: int, update: int, ids: Tensor, share: float, chunk_sizes: Sequence[int]
-) -> Tensor:
-    """Draws the chunk size K of each sentence in an update: with probability ``share`` one of
-    ``chunk_sizes``, all equally likely, else 1 (no chunks).
-
-    Each sentence draws for itself: batches are sorted by length, so that taking the first rows of a
-    batch would tie K to the length.
+class Curriculum:
+    """The share of sentences trained with chunks in update t: p_k = (t / T) ** lambda (HRT, Eq. 5),
+    at most 1.
 
     Args:
-        seed, update: seed of the training and number of the update, hashed with the ids.
-        ids: LongTensor ``[B]``, sentence ids.
-
-    Returns:
-        LongTensor ``[B]``.
+        steps: T, the curriculum's length in updates; None: that with which it was begun, or
+            ``max_update``.
+        power: lambda; 0 switches the curriculum off: the share is 1.
+        max_update: the updates of the training; 0: unknown.
     """
-    chunked = hash_uniform(seed, update, ids, Purpose.CHUNKED) < share  # [B]
-    choice = (hash_uniform(seed, update, ids, Purpose.CHUNK_SIZE) * len(chunk_sizes)).long()  # [B]
-    # So few numbers are sent without waiting for the device.
-    sizes = torch.tensor(list(chunk_sizes)).to(ids.device, non_blocking=True)  # [sizes]
-    return torch.where(chunked, sizes[choice], 1)
 
+    def __init__(self, steps: Optional[int], power: float, max_update: int) -> None:
+        self.steps, self.power, self.max_update = steps, float(power), max_update
+        # Length and exponent that the training was begun with.
+        self._begun_with: Optional[Tuple[int, float]] = None
 
-def draw_masks(seed: int, update: int, ids: Tensor, lengths: Tensor, width: int) -> Tensor:
-    """Draws the tokens that CMLM masks (Ghazvininejad et al., 2019): their number is uniform in
-    1 … length - 1, and ``</s>`` may be among them. If ``</s>`` is the only token, it is masked.
+    def share(self, update: int) -> float:
+        """The share of sentences in an update.
 
-    Args:
-        seed, update: seed of the training and number of the update, hashed with the ids.
-        ids: LongTensor ``[B]``, sentence ids.
-        lengths: LongTensor ``[B]``, target tokens with ``</s>``.
-        width: T, the columns of the result, at least the largest length.
+        Raises:
+            ValueError: the length of the curriculum is unknown.
+        """
+        total, power = self.settings()
+        return float(min(1.0, update / total) ** power) if power else 1.0
 
-    Returns:
-        BoolTensor ``[B, T]``, True for masked tokens.
-    """
-    spread = (lengths - 1).clamp(min=1)  # [B]
-    count = 1 + (hash_uniform(seed, update, ids, Purpose.MASK_COUNT) * spread).long()  # [B]
-    places = torch.arange(width, device=ids.device)  # [T]
-    order = hash_uniform(seed, update, ids.unsqueeze(1), Purpose.MASK_ORDER, places)  # [B, T]
-    order = order.masked_fill(places >= lengths.unsqueeze(1), float("inf"))
-    rank = order.argsort(1).argsort(1)  # [B, T], 0 … length - 1 in random order
-    return rank < count.unsqueeze(1)  # [B, T]
+    def settings(self) -> Tuple[int, float]:
+        """(Length in updates, exponent); (0, 0) for an exponent of 0. Raises ValueError if the
+        length is unknown."""
+        if self.power == 0:
+            return 0, self.power
+        begun_with = self._begun_with[0] if self._begun_with else None
+        total = self.steps or begun_with or self.max_update
+        if not total or total < 0:
+            raise ValueError(
+                "the curriculum needs its length in updates, which --max-epoch does not give: give"
+                " --max-update, or --hrt-curriculum-steps (or --hrt-curriculum-power 0 to train"
+                " without a curriculum)"
+            )
+        return total, self.power
+
+    def begin(self, update: int) -> None:
+        """Notes the length at the first update that is trained; warns if that is not update 0 and
+        no checkpoint has told how long the curriculum is."""
+        if self._begun_with is not None:
+            return
+        self._begun_with = self.settings()
+        if update and self._begun_with[1]:
+            # --reset-dataloader, or a checkpoint of an earlier version.
+            logger.warning(
+                "the length of the curriculum so far is not known; from update %d on it is %d"
+                " updates long: --hrt-curriculum-steps gives another length",
+                update,
+                self._begun_with[0],
+            )
+
+    def resume(self, stored: Optional[Sequence[float]]) -> None:
+        """Continues the curriculum of a resumed training: its length stays, even with a longer
+        ``--max-update``, unless ``--hrt-curriculum-steps`` gives another. Changes are logged.
+
+        Args:
+            stored: (length in updates, exponent) from the checkpoint; None: the checkpoint has no
+                curriculum, and nothing is done.
+        """
+        if stored is None:
+            return
+        self._begun_with = int(stored[0]), float(stored[1])
+        length, power = self.settings()
+        if (length, power) != self._begun_with:
+            logger.warning(
+                "the curriculum was begun with --hrt-curriculum-steps %d --hrt-curriculum-power %g;"
+                " now they are %d and %g: give the former to keep it",
+                *self._begun_with,
+                length,
+                power,
+            )
+        elif power and not self.steps and self.max_update not in (0, length):
+            logger.info(
+                "the curriculum keeps the %d updates that it was begun with:"
+                " --hrt-curriculum-steps %d adapts it to --max-update",
+                length,
+                self.max_update,
+            )

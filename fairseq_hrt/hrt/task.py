@@ -1,7 +1,7 @@
 """Task ``translation_hrt``: training samples, curriculum, and the two-stage generator."""
 
-import logging
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
@@ -15,12 +15,11 @@ from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask, log_bleu
 from ..training import truncate_targets
 from .config import HRTTaskConfig
+from .curriculum import Curriculum
 from .generator import HRTGenerator
 from .model import HRTTransformerModel
 from .scorer import ChunkScorer
 from .training_batch import draw_views
-
-logger = logging.getLogger(__name__)
 
 
 @register_task("translation_hrt", dataclass=HRTTaskConfig)
@@ -30,8 +29,6 @@ class HRTTranslationTask(EngineTranslationTask):
 
     cfg: HRTTaskConfig
     family = "hrt"
-    # Length and exponent of the curriculum that the training was begun with.
-    _begun_with: Optional[Tuple[int, float]] = None
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> HRTTransformerModel:
         model = super().build_model(cfg, from_checkpoint)
@@ -73,7 +70,7 @@ class HRTTranslationTask(EngineTranslationTask):
                 unknown.
         """
         criterion = super().build_criterion(cfg)
-        self.curriculum_share(0)
+        self.curriculum.share(0)
         return criterion
 
     def load_dataset(self, split: str, *args: Any, **kwargs: Any) -> None:
@@ -83,32 +80,10 @@ class HRTTranslationTask(EngineTranslationTask):
                 self.datasets[split], self.cfg.max_target_positions, self.target_dictionary.eos()
             )
 
-    def curriculum_share(self, update: int) -> float:
-        """The share of sentences trained with chunks in update t: p_k = (t / T) ** lambda (HRT,
-        Eq. 5), at most 1, with T the curriculum's length and lambda its exponent; 1 for lambda = 0.
-
-        Raises:
-            ValueError: the length of the curriculum is unknown.
-        """
-        total, power = self._curriculum()
-        return float(min(1.0, update / total) ** power) if power else 1.0
-
-    def _curriculum(self) -> Tuple[int, float]:
-        """(Length in updates, exponent) of the curriculum, see :meth:`curriculum_share`; (0, 0) for
-        an exponent of 0, which switches the curriculum off. Raises ValueError if the length is
-        unknown."""
-        power = float(self.cfg.hrt_curriculum_power)
-        if power == 0:
-            return 0, power
-        begun_with = self._begun_with[0] if self._begun_with else None
-        total = self.cfg.hrt_curriculum_steps or begun_with or self.cfg.max_update
-        if not total or total < 0:
-            raise ValueError(
-                "the curriculum needs its length in updates, which --max-epoch does not give: give"
-                " --max-update, or --hrt-curriculum-steps (or --hrt-curriculum-power 0 to train"
-                " without a curriculum)"
-            )
-        return total, power
+    @cached_property
+    def curriculum(self) -> Curriculum:
+        cfg = self.cfg
+        return Curriculum(cfg.hrt_curriculum_steps, cfg.hrt_curriculum_power, cfg.max_update)
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         """fairseq's iterator over batches. That of the training data also stores the curriculum's
@@ -121,40 +96,14 @@ class HRTTranslationTask(EngineTranslationTask):
 
             def load_with_curriculum(state: Dict[str, Any]) -> None:
                 load(state)
-                self._resume_curriculum(state.get("hrt_curriculum"))
+                self.curriculum.resume(state.get("hrt_curriculum"))
 
-            iterator.state_dict = lambda: {**stored(), "hrt_curriculum": list(self._curriculum())}
+            iterator.state_dict = lambda: {
+                **stored(),
+                "hrt_curriculum": list(self.curriculum.settings()),
+            }
             iterator.load_state_dict = load_with_curriculum
         return iterator
-
-    def _resume_curriculum(self, stored: Optional[Sequence[float]]) -> None:
-        """Continues the curriculum of a resumed training: its length stays, even with a longer
-        ``--max-update``, unless ``--hrt-curriculum-steps`` gives another. Changes are logged.
-
-        Args:
-            stored: (length in updates, exponent) from the checkpoint; None: the checkpoint has no
-                curriculum, and nothing is done.
-        """
-        if stored is None:
-            return
-        self._begun_with = int(stored[0]), float(stored[1])
-        chosen, planned = self.cfg.hrt_curriculum_steps, self.cfg.max_update
-        length, power = self._curriculum()
-        if (length, power) != self._begun_with:
-            logger.warning(
-                "the curriculum was begun with --hrt-curriculum-steps %d --hrt-curriculum-power %g;"
-                " now they are %d and %g: give the former to keep it",
-                *self._begun_with,
-                length,
-                power,
-            )
-        elif power and not chosen and planned not in (0, length):
-            logger.info(
-                "the curriculum keeps the %d updates that it was begun with:"
-                " --hrt-curriculum-steps %d adapts it to --max-update",
-                length,
-                planned,
-            )
 
     def add_views(self, sample: Dict[str, Any], update: int, share: float) -> Dict[str, Any]:
         """Returns the batch with a further entry ``views``, its :class:`.sample.TrainingViews`; an
@@ -173,19 +122,11 @@ class HRTTranslationTask(EngineTranslationTask):
         return {**sample, "views": views}
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
-        if update is not None and self._begun_with is None:
-            self._begun_with = self._curriculum()
-            if update and self._begun_with[1]:
-                # --reset-dataloader, or a checkpoint of an earlier version.
-                logger.warning(
-                    "the length of the curriculum so far is not known; from update %d on it is %d"
-                    " updates long: --hrt-curriculum-steps gives another length",
-                    update,
-                    self._begun_with[0],
-                )
+        if update is not None:
+            self.curriculum.begin(update)
         # Validation always uses chunks: with the curriculum's share epochs could not be compared.
         return self.add_views(
-            sample, update or 0, 1.0 if update is None else self.curriculum_share(update)
+            sample, update or 0, 1.0 if update is None else self.curriculum.share(update)
         )
 
     def valid_step(

@@ -1,9 +1,12 @@
-"""Turns a batch into HRT's training samples, as a pure function of batch, update and decoder."""
+"""Turns a batch into HRT's training samples, as a pure function of batch, update and decoder:
+random choices are hashes of seed, update and sentence id."""
 
-from typing import Any, Dict
+from typing import Any, Dict, Sequence
 
-from ..training import drawn_targets
-from .curriculum import draw_chunk_sizes, draw_masks
+import torch
+from torch import Tensor
+
+from ..training import Purpose, drawn_targets, hash_uniform
 from .decoder import HRTDecoder
 from .sample import TrainingViews, training_views
 
@@ -17,8 +20,7 @@ def draw_views(
     seed: int,
     raw_probability: float = 0.0,
 ) -> TrainingViews:
-    """The training samples of a batch (HRT, Algorithm 1); random choices are hashes of seed, update
-    and sentence id.
+    """The training samples of a batch (HRT, Algorithm 1).
 
     Args:
         sample: fairseq's batch, right-padded, perhaps with distilled targets; see
@@ -45,3 +47,48 @@ def draw_views(
         pad=pad,
         learn_tail=decoder.learn_tail,
     )
+
+
+def draw_chunk_sizes(
+    seed: int, update: int, ids: Tensor, share: float, chunk_sizes: Sequence[int]
+) -> Tensor:
+    """Draws the chunk size K of each sentence in an update: with probability ``share`` one of
+    ``chunk_sizes``, all equally likely, else 1 (no chunks).
+
+    Each sentence draws for itself: batches are sorted by length, so that taking the first rows of a
+    batch would tie K to the length.
+
+    Args:
+        seed, update: seed of the training and number of the update, hashed with the ids.
+        ids: LongTensor ``[B]``, sentence ids.
+
+    Returns:
+        LongTensor ``[B]``.
+    """
+    chunked = hash_uniform(seed, update, ids, Purpose.CHUNKED) < share  # [B]
+    choice = (hash_uniform(seed, update, ids, Purpose.CHUNK_SIZE) * len(chunk_sizes)).long()  # [B]
+    # So few numbers are sent without waiting for the device.
+    sizes = torch.tensor(list(chunk_sizes)).to(ids.device, non_blocking=True)  # [sizes]
+    return torch.where(chunked, sizes[choice], 1)
+
+
+def draw_masks(seed: int, update: int, ids: Tensor, lengths: Tensor, width: int) -> Tensor:
+    """Draws the tokens that CMLM masks (Ghazvininejad et al., 2019): their number is uniform in
+    1 … length - 1, and ``</s>`` may be among them. If ``</s>`` is the only token, it is masked.
+
+    Args:
+        seed, update: seed of the training and number of the update, hashed with the ids.
+        ids: LongTensor ``[B]``, sentence ids.
+        lengths: LongTensor ``[B]``, target tokens with ``</s>``.
+        width: T, the columns of the result, at least the largest length.
+
+    Returns:
+        BoolTensor ``[B, T]``, True for masked tokens.
+    """
+    spread = (lengths - 1).clamp(min=1)  # [B]
+    count = 1 + (hash_uniform(seed, update, ids, Purpose.MASK_COUNT) * spread).long()  # [B]
+    places = torch.arange(width, device=ids.device)  # [T]
+    order = hash_uniform(seed, update, ids.unsqueeze(1), Purpose.MASK_ORDER, places)  # [B, T]
+    order = order.masked_fill(places >= lengths.unsqueeze(1), float("inf"))
+    rank = order.argsort(1).argsort(1)  # [B, T], 0 … length - 1 in random order
+    return rank < count.unsqueeze(1)  # [B, T]

@@ -82,12 +82,12 @@ def test_the_curriculum_follows_the_given_update_number(hrt):
     ],
 )
 def test_the_length_of_the_curriculum(hrt, overrides, share):
-    assert hrt.task(**overrides)[0].curriculum_share(25) == pytest.approx(share)
+    assert hrt.task(**overrides)[0].curriculum.share(25) == pytest.approx(share)
 
 
 def test_a_curriculum_without_length_is_named(hrt):
     with pytest.raises(ValueError, match="--max-update, or --hrt-curriculum-steps"):
-        hrt.task(max_update=0)[0].curriculum_share(1)
+        hrt.task(max_update=0)[0].curriculum.share(1)
 
 
 PAD, EOS, MASK, BOS2, BOS3 = 1, 2, 16, 17, 18

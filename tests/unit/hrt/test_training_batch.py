@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fairseq_hrt.hrt.curriculum import draw_chunk_sizes, draw_masks
-from fairseq_hrt.hrt.training_batch import draw_views
+from fairseq_hrt.hrt.training_batch import draw_chunk_sizes, draw_masks, draw_views
 from fairseq_hrt.training.distillation import draw_raw
 
 PAD, EOS, MASK, BOS2, BOS3 = 1, 2, 16, 17, 18

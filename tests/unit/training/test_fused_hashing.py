@@ -4,7 +4,7 @@ import pytest
 import torch
 from triton_devices import DEVICES, use_kernels
 
-from fairseq_hrt.hrt.curriculum import draw_chunk_sizes, draw_masks
+from fairseq_hrt.hrt.training_batch import draw_chunk_sizes, draw_masks
 from fairseq_hrt.training import Purpose, hash_uniform
 
 pytest.importorskip("triton", reason="Triton, which PyTorch brings for CUDA, is not installed")

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_hrt.hrt.curriculum import draw_chunk_sizes, draw_masks
+from fairseq_hrt.hrt.training_batch import draw_chunk_sizes, draw_masks
 from fairseq_hrt.training.distillation import draw_raw
 
 MANY = torch.arange(20_000)
