@@ -19,7 +19,7 @@ from .decoding_task import DecodingTask
 from .engine import follow_precision
 from .loading.checkpoints import architecture_name
 from .loading.language_tokens import language_tokens
-from .training import Sums, flatten_options, with_distilled_targets
+from .training import Sums, flatten_options, truncate_targets, with_distilled_targets
 from .training.task_options import checked_options
 
 logger = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ class EngineTranslationTask(DecodingTask):
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any
     ) -> None:
         """Loads a split of the data; with ``--distilled-data`` the training split holds the raw and
-        the distilled targets."""
+        the distilled targets. Cuts long targets if an option of the family asks for it."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         if self.language is not None:
             self.language.mark_sources(self.datasets[split])
@@ -169,6 +169,30 @@ class EngineTranslationTask(DecodingTask):
             self.datasets[split] = with_distilled_targets(
                 self.datasets[split], self.cfg, split, epoch, combine=combine
             )
+        if getattr(self.cfg, f"{self.family}_truncate_target", False):
+            eos = self.target_dictionary.eos()
+            truncate_targets(self.datasets[split], self.longest_target(), eos)
+
+    def longest_target(self) -> int:
+        """The most tokens of a target, to which ``--hrt-truncate-target`` and
+        ``--bidirectional-truncate-target`` cut longer ones."""
+        return int(self.cfg.max_target_positions)
+
+    def is_training_set(self, dataset: Any) -> bool:
+        """Whether ``dataset`` is the split that is trained on."""
+        return dataset is self.datasets.get(self.cfg.train_subset)
+
+    @staticmethod
+    def report_lost(lost: np.ndarray, option: str, lack: str, advice: str) -> None:
+        """Warns that every update skips the training pairs for which ``lost`` ``[n]`` is True: with
+        this ``option`` they have this ``lack``. Raises ValueError, with the ``advice``, if these
+        are all pairs."""
+        count = int(lost.sum())
+        told = f"{option}: {count} of {len(lost)} training pairs have {lack}"
+        if 0 < count == len(lost):
+            raise ValueError(told + advice)
+        if count:
+            logger.warning("%s, and are skipped at every update", told)
 
     def get_batch_iterator(
         self, dataset: Any, *args: Any, num_workers: int = 0, **kwargs: Any

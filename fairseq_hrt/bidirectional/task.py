@@ -8,7 +8,6 @@ from torch import Tensor
 
 from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask
-from ..training import truncate_targets
 from .config import BidirectionalTaskConfig
 from .generator import BidirectionalGenerator, require_one_order
 from .sample import SlotSample, training_view
@@ -23,14 +22,10 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     cfg: BidirectionalTaskConfig
     family = "bidirectional"
 
-    def load_dataset(self, split: str, *args: Any, **kwargs: Any) -> None:
-        super().load_dataset(split, *args, **kwargs)
-        if self.cfg.bidirectional_truncate_target:
-            longest = self.cfg.max_target_positions
-            if hasattr(self, "decoder"):
-                # A model with learned positions may take fewer.
-                longest = min(longest, self.decoder.max_positions())
-            truncate_targets(self.datasets[split], longest, self.target_dictionary.eos())
+    def longest_target(self) -> int:
+        longest = super().longest_target()
+        # A model with learned positions may take fewer.
+        return min(longest, self.decoder.max_positions()) if hasattr(self, "decoder") else longest
 
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions

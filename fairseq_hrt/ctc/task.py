@@ -1,6 +1,5 @@
 """Task ``translation_ctc``."""
 
-import logging
 from typing import Any, Dict, Optional, Sequence
 
 import numpy as np
@@ -14,8 +13,6 @@ from .config import CtcTaskConfig
 from .generator import CtcGenerator
 from .sample import CtcSample, ctc_sample
 from .scorer import CtcScorer
-
-logger = logging.getLogger(__name__)
 
 
 @register_task("translation_ctc", dataclass=CtcTaskConfig)
@@ -60,19 +57,15 @@ class CtcTranslationTask(EngineTranslationTask):
         indices = np.asarray(
             super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
         )
-        if dataset is self.datasets.get(self.cfg.train_subset) and dataset.tgt_sizes is not None:
+        if self.is_training_set(dataset) and dataset.tgt_sizes is not None:
             rule = self.decoder.rule
             sizes = rule.lengths(torch.from_numpy(dataset.src_sizes[indices])).numpy()
-            # </s> is not written.
-            lost = int((sizes < dataset.tgt_sizes[indices] - 1).sum())
-            told = (
-                f"--ctc-upsample-scale {rule.scale:g}: {lost} of {len(indices)} training pairs have"
-                " fewer positions than words"
+            self.report_lost(
+                sizes < dataset.tgt_sizes[indices] - 1,  # </s> is not written
+                f"--ctc-upsample-scale {rule.scale:g}",
+                "fewer positions than words",
+                ": raise --ctc-upsample-scale",
             )
-            if 0 < lost == len(indices):
-                raise ValueError(f"{told}: raise --ctc-upsample-scale")
-            if lost:
-                logger.warning("%s, and are skipped at every update", told)
         return indices
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:

@@ -94,10 +94,7 @@ class DagTranslationTask(EngineTranslationTask):
         )
         # Regardless of --skip-invalid-size-inputs-valid-test: checkpoints are selected on the whole
         # validation set.
-        if (
-            dataset is not self.datasets.get(self.cfg.train_subset)
-            or getattr(dataset, "tgt_sizes", None) is None
-        ):
+        if not self.is_training_set(dataset) or getattr(dataset, "tgt_sizes", None) is None:
             return indices
         source, target = dataset.src_sizes, dataset.tgt_sizes
         # + 1: the graph also emits <s>, which fairseq does not count.
@@ -137,21 +134,19 @@ class DagTranslationTask(EngineTranslationTask):
         if reach is not None:
             lost |= smallest > target * reach + 1
             causes += f" with --dag-max-transition-length {reach}"
-        count = int(lost.sum())
-        told = f"{causes}: {count} of {len(lost)} training pairs have no path through their graph"
-        if 0 < count == len(lost):
-            raise ValueError(
-                f"{told}, which needs a vertex for each target word: raise --dag-upsample-scale, or"
-                " --dag-max-transition-length where it is set"
-            )
-        if count:
-            logger.warning("%s, and are skipped at every update", told)
+        self.report_lost(
+            lost,
+            causes,
+            "no path through their graph",
+            ", which needs a vertex for each target word: raise --dag-upsample-scale, or"
+            " --dag-max-transition-length where it is set",
+        )
 
     def get_batch_iterator(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         """fairseq's iterator over batches; the graphs of a training batch have at most
         ``--dag-batch-vertices`` vertices together, padding included."""
         limit = self.cfg.dag_batch_vertices
-        if limit is None or dataset is not self.datasets.get(self.cfg.train_subset):
+        if limit is None or not self.is_training_set(dataset):
             return super().get_batch_iterator(dataset, *args, **kwargs)
         dataset.batch_by_size = functools.partial(self._batch_by_size, dataset, limit)
         try:

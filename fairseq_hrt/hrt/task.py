@@ -13,7 +13,6 @@ from ..native.families.hrt import chunk_table
 from ..native.options.effects import settled
 from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask, log_bleu
-from ..training import truncate_targets
 from .config import HRTTaskConfig
 from .curriculum import Curriculum
 from .generator import HRTGenerator
@@ -73,13 +72,6 @@ class HRTTranslationTask(EngineTranslationTask):
         self.curriculum.share(0)
         return criterion
 
-    def load_dataset(self, split: str, *args: Any, **kwargs: Any) -> None:
-        super().load_dataset(split, *args, **kwargs)
-        if self.cfg.hrt_truncate_target:
-            truncate_targets(
-                self.datasets[split], self.cfg.max_target_positions, self.target_dictionary.eos()
-            )
-
     @cached_property
     def curriculum(self) -> Curriculum:
         cfg = self.cfg
@@ -89,9 +81,9 @@ class HRTTranslationTask(EngineTranslationTask):
         """fairseq's iterator over batches. That of the training data also stores the curriculum's
         length and exponent in checkpoints, and restores them when a training is resumed."""
         iterator = super().get_batch_iterator(dataset, *args, **kwargs)
-        training = self._trained_options is not None and self.datasets.get(self.cfg.train_subset)
+        training = self._trained_options is not None and self.is_training_set(dataset)
         # fairseq may return the iterator of an earlier epoch again.
-        if dataset is training and "state_dict" not in vars(iterator):
+        if training and "state_dict" not in vars(iterator):
             stored, load = iterator.state_dict, iterator.load_state_dict
 
             def load_with_curriculum(state: Dict[str, Any]) -> None:
