@@ -9,6 +9,7 @@ from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
 from ..engine import NativeParts
+from ..native.options.conditions import flag
 from ..native.runtime.header import Header
 from ..training import leave_sinusoids_out, refuse_extras, start_self_attention
 from .config import BidirectionalModelConfig
@@ -222,11 +223,11 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
         ("distinct_starts", directions >= 2),
     ):
         if getattr(cfg, f"bidirectional_{name}") and not fits:
-            flag = name.replace("_", "-")
+            option = flag(f"bidirectional_{name}")
             raise ValueError(
-                f"--bidirectional-{flag} with --bidirectional-directions {directions}: the former"
+                f"{option} with --bidirectional-directions {directions}: the former"
                 f" needs {'two' if name == 'middle_to_side' else 'two or more'} directions;"
-                f" leave --bidirectional-{flag} out, or change the number of directions"
+                f" leave {option} out, or change the number of directions"
             )
     block = cfg.bidirectional_block
     if block == 1 and cfg.bidirectional_distinct_starts:

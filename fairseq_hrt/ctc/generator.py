@@ -20,7 +20,7 @@ from ..engine import (
 from ..engine.fused import best_words
 from ..native.decoding import Hypothesis, best_first
 from ..native.families.ctc import require_search
-from ..native.options.values import DecodingOptions
+from ..native.options.values import DecodingOptions, flag
 from .beam import prefix_beam
 
 
@@ -60,7 +60,7 @@ class CtcGenerator(ParallelGenerator):
         for name, without in (("no_repeat_ngram_size", 0), ("temperature", 1.0)):
             if getattr(options, name) != without:
                 raise ValueError(
-                    f"--{name.replace('_', '-')} {getattr(options, name)} has no effect, since all"
+                    f"{flag(name)} {getattr(options, name)} has no effect, since all"
                     " positions are written at once: leave it out"
                 )
         require_search(options)

@@ -10,7 +10,7 @@ import torch
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 
-from ..native.options.values import DecodingOptions
+from ..native.options.values import DecodingOptions, flag
 from ..task import EngineTranslationTask
 from .batches import divided
 from .config import DagTaskConfig
@@ -108,7 +108,7 @@ class DagTranslationTask(EngineTranslationTask):
         ):
             value = getattr(self.cfg, name)
             if value is not None:
-                indices = _filtered(indices, "--" + name.replace("_", "-"), value, keeps)
+                indices = _filtered(indices, flag(name), value, keeps)
         self._require_paths(source[indices], target[indices])
         return indices
 

@@ -34,6 +34,7 @@ from ..loading.checkpoints import one_line, read_checkpoint, reading, require_kn
 from ..loading.data_options import task_of_training
 from ..loading.language_tokens import TASK as MULTILINGUAL
 from ..native.decoding import Hypothesis, NumericalError
+from ..native.options.conditions import flag
 from . import EngineGenerator, PackedGenerator, check_ranges, from_fairseq
 
 _NO_NUMBERS = "the model found no translation whose probability is a number"
@@ -64,12 +65,11 @@ def option_arguments(chosen: Mapping[str, str]) -> List[str]:
     arguments = []
     for name, value in chosen.items():
         if value != "false":
-            flag = "--" + name.replace("_", "-")
             if value.startswith("-"):
                 # Otherwise it would be read as the next option.
-                arguments.append(f"{flag}={value}")
+                arguments.append(f"{flag(name)}={value}")
             else:
-                arguments += [flag, *([] if value == "true" else [value])]
+                arguments += [flag(name), *([] if value == "true" else [value])]
     return arguments
 
 

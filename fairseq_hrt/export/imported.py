@@ -10,6 +10,8 @@ from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf, open_dict
 
+from ..engine.models import option_arguments, option_text
+
 # fairseq requires a training history; an imported model has none.
 _UNTRAINED: Dict[str, Any] = {
     "criterion_name": "CrossEntropyCriterion",
@@ -44,9 +46,7 @@ def checkpoint_of(
     """
     arguments = [str(data), "--task", task, "--arch", architecture]
     arguments += ["--source-lang", languages[0], "--target-lang", languages[1], "--dropout", "0.1"]
-    for name, value in options.items():
-        if value is not False:
-            arguments += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    arguments += option_arguments({name: option_text(value) for name, value in options.items()})
     namespace = fairseq_options.parse_args_and_arch(
         fairseq_options.get_training_parser(), arguments
     )
