@@ -1,5 +1,6 @@
 """Packs trained models into bundles: checkpoints, dictionaries and subword codes in one folder."""
 
+import logging
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -21,9 +22,16 @@ from ..native.bundles.data_options import language_of_data, language_pair
 from ..native.bundles.description import checked_options
 from ..native.bundles.pretrained import from_pretrained
 from ..native.io.escaping import shown
-from ..native.io.progress import Doing
-from .preparation import find_recipe, require_translations
+from ..native.io.progress import Doing, Progress
+from .preparation import find_recipe
 from .runtime_bundle import add_runtime
+from .validation_data import LONGEST, validation_sides
+
+logger = logging.getLogger(__name__)
+
+# Sentences that are translated, and by how much chrF with their references has to surpass chrF with
+# those of other sentences.
+TRANSLATED, BETTER = 20, 1.0
 
 
 def pack(
@@ -69,7 +77,7 @@ def pack(
     def check(made: Path) -> None:
         with Doing("loading the bundle"):
             translator = from_pretrained(made, device="cpu", engine=engine)
-        require_translations(translator, data)
+        warn_if_unlike_references(translator, data)
 
     return make_bundle(folder, checkpoints, data, **described, complete=whole, check=check)
 
@@ -214,3 +222,46 @@ def training_card(state: Dict[str, Any]) -> Dict[str, Any]:
                 else value
             )
     return card
+
+
+def warn_if_unlike_references(translator: Any, data: Path) -> None:
+    """Translates sentences of the validation set, from raw text to raw text, and logs a warning if
+    the translations resemble their references as little as the references of other sentences: then
+    dictionaries, codes or languages are probably not the model's.
+
+    Args:
+        translator: a loaded bundle, :class:`~..native.bundles.translator.Translator`.
+        data: the folder of fairseq-preprocess.
+    """
+    import sacrebleu
+
+    bundle = translator.bundle
+    languages = (bundle.source_lang, bundle.target_lang)
+    source_side, target_side = next(validation_sides(data, languages), ((), None))
+    if target_side is None:
+        return
+    restore = [pipeline.text for pipeline in (bundle.target_pipeline(), bundle.pipeline())]
+    texts: List[List[str]] = [[], []]
+    step = max(1, len(source_side) // (2 * TRANSLATED))
+    for number in range(0, len(source_side), step):
+        rows = [side[number].tolist()[:-1] for side in (source_side, target_side)]
+        if all(0 < len(row) <= LONGEST for row in rows) and len(texts[0]) < TRANSLATED:
+            for side, words, row, text in zip(
+                texts, (translator.source, translator.target), rows, restore
+            ):
+                side.append(text(" ".join(words.words[one] for one in row)))
+    sources, references = texts
+    if len(set(references)) < 2:
+        return
+    with Progress("sentences of the validation set", len(sources)) as progress:
+        found = translator.translate(sources, progress=progress.reach)
+    chrf = sacrebleu.CHRF()
+    own = chrf.corpus_score(found, [references]).score
+    others = chrf.corpus_score(found, [[*references[1:], references[0]]]).score
+    if own < others + BETTER:
+        logger.warning(
+            "the model's translations of the validation set resemble their references (chrF %.1f)"
+            " as little as those of other sentences (%.1f): are the dictionaries, the codes and the"
+            " languages (%s to %s) those of the training?",
+            own, others, bundle.source_lang, bundle.target_lang,
+        )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any, List, Sequence
 from ..native.bundles.bundle import Bundle
 from ..native.bundles.description import LONGEST_EXAMPLE
 from ..native.text.dictionary import Words
-from .preparation import validation_sides
+from .validation_data import validation_sides
 
 # How many sentences are taken from data; least and most subwords of each.
 CHOSEN, SHORT, LONG = 5, 5, 25

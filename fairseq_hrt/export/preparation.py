@@ -1,104 +1,31 @@
-"""Finds out how the text of binarised data was prepared (tokeniser and subwords), and checks that a
-model translates text that is prepared in that way."""
+"""Finds out how the text of binarised data was prepared (tokeniser and subwords)."""
 
 import logging
 import re
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import (
-    Any,
-    Callable,
-    Container,
-    Dict,
-    Iterator,
-    List,
-    Optional,
-    Sequence,
-    Set,
-    Tuple,
-)
+from typing import Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
-from ..native.io.progress import Progress
 from ..native.text.dictionary import Words
 from ..native.text.moses_rules import MosesRules
 from ..native.text.pipeline import subword_units, tokenization
 from ..native.text.recipe import TextRecipe, kind_of_subwords
-from ..native.text.word_alignment import UNSPACED
 from ..native.text.word_separators import SEPARATORS
+from .preparation_doubts import steps_for_good
+from .validation_data import Sentences, sampled, validation_sides
 
 logger = logging.getLogger(__name__)
 
-# Sentences of the validation set that are compared, and subwords of each at most.
-COMPARED, LONGEST = 200, 40
 # A preparation that gives back fewer of the sentences than LIMIT is refused; fewer than GOOD are
 # warned about, and so is one that another surpasses by MARGIN.
 LIMIT, GOOD, MARGIN = 0.5, 0.9, 0.05
-# Sentences that are translated, and by how much chrF with their references has to surpass chrF with
-# those of other sentences.
-TRANSLATED, BETTER = 20, 1.0
 # Signs that punctuation normalisation replaces wherever they stand.
 _TYPOGRAPHIC = re.compile("[„“”–—´‘‚’…«»]")
 _ESCAPE = re.compile("&(apos|quot|amp|lt|gt|#124|#91|#93);")
 # A punctuation mark on its own, as tokenisers leave it; this share of sentences shows one.
 _APART = re.compile(r"(?<!\S)[.,!?;:。，！？](?!\S)")
 TOKENISED = 0.2
-_PUNCTUATION = re.compile(r"[.,!?;:。，！？]")
-# The form of language tokens (2de, <2de>, __de__, de_DE, de), and the share of the sentences
-# that begin with one.
-_TAG = re.compile(r"[a-z]{2}(-[A-Za-z]{2,4})?|(?=.*[^\W\d_])(?=.*[\d<>_\[\]@#]).+")
-TAGGED = 0.95
-# Scripts without spaces between words. Their words have less than LONG_WORD characters on average,
-# the phrases between spaces in Thai or Burmese text have more.
-_SPACELESS = re.compile(f"[{UNSPACED}]")
-_GAP = re.compile(f"(?<=[{UNSPACED}]) (?=[{UNSPACED}])")
-LONG_WORD = 10
-Rows = Sequence[Any]
-
-
-def validation_sides(
-    data: Path, languages: Tuple[str, str]
-) -> Iterator[Tuple[Rows, Optional[Rows]]]:
-    """Yields, for each of the subsets ``valid``, ``test`` and ``train`` that has sentences, the
-    source and the target side as rows of ids; None as the target side if the data have only
-    sources."""
-    from fairseq.data import data_utils
-
-    source, target = languages
-    for subset in ("valid", "test", "train"):
-        for pair in (f"{source}-{target}", f"{target}-{source}"):
-            sides = [
-                _loaded(data / f"{subset}.{pair}.{language}", data_utils) for language in languages
-            ]
-            if sides[0] is not None and len(sides[0]):
-                yield sides[0], sides[1]
-                break
-
-
-def _loaded(path: Path, data_utils: Any) -> Optional[Rows]:
-    """One side of a subset as rows of ids; None if its file, ``path`` with the suffix ``.bin``, is
-    missing, or empty, which fairseq cannot map. ``data_utils``: fairseq's module."""
-    content = path.with_name(f"{path.name}.bin")
-    if not content.is_file() or not content.stat().st_size:
-        return None
-    found: Optional[Rows] = data_utils.load_indexed_dataset(str(path), None)
-    return found
-
-
-@dataclass(frozen=True)
-class Sentences:
-    """Some sentences of one side of the data, in three forms.
-
-    Attributes:
-        rows: the subwords of each sentence.
-        words: the words of each sentence, separated by spaces.
-        raw: the raw text of each sentence; empty if it is not known.
-    """
-
-    rows: List[List[str]]
-    words: List[str]
-    raw: List[str]
 
 
 @dataclass(frozen=True)
@@ -187,8 +114,8 @@ def find_recipe(
     if sides[1] is not None:
         join = [subword_units(one)[1] for one in (recipe("space").reversed(), recipe("space"))]
         samples = (
-            _sample(sides[0], source, subwords, data, join[0], sources),
-            _sample(sides[1], target, subwords, data, join[1], None),
+            sampled(sides[0], source, subwords, data, join[0], sources),
+            sampled(sides[1], target, subwords, data, join[1], None),
         )
         if not all(sample.rows for sample in samples):
             samples = None
@@ -246,122 +173,7 @@ def _doubts(chosen: Fit, best: Fit, samples: Tuple[Sentences, Sentences]) -> Ite
     elif min(best.evidence) < 0 < max(best.evidence):
         yield "one language looks tokenised and the other does not"
     if not samples[0].raw:
-        yield from _steps_for_good(samples[0], chosen.recipe)
-
-
-def _steps_for_good(sample: Sentences, recipe: TextRecipe) -> Iterator[str]:
-    """Yields what raw lines seem to need beside ``recipe``, because the sources went through it for
-    good: language tokens, segmentation, a true-caser, …. The raw text of ``sample`` is not known,
-    and what is left of it always comes back."""
-    count, tags = len(sample.words), _language_tokens(sample.words)
-    bodies = [_behind(words, tags) for words in sample.words]
-    if tags:
-        shown = ", ".join(map(repr, sorted(tags)[:3])) + ", …" * (len(tags) > 3)
-        yield (
-            f"{sum(tags.values())} of {count} sources begin with {shown}: if that is a language"
-            " token, raw lines need one, too"
-        )
-    if count < 50:
-        return
-    text = "".join(bodies)
-    if _PUNCTUATION.search(text) is None:
-        yield "the sources have no punctuation: leave it out of raw lines, too"
-    if text.upper() == text != text.lower():
-        yield "the sources are in upper case: give raw lines in upper case, too"
-    small = sum(map(_begins_small, bodies))
-    if 2 * small > count and text != text.lower():
-        yield (
-            f"{small} of {count} sources begin in lower case although the text has capitals: if a"
-            " true-caser did that, raw lines need it first, too"
-        )
-    gaps, signs = len(_GAP.findall("\n".join(bodies))), len(_SPACELESS.findall(text))
-    separator = recipe.tokenization.separator(recipe.tokenization.languages[0])
-    if separator is None and gaps * LONG_WORD > signs:
-        yield (
-            "the sources have spaces between words, without which their script is written: segment"
-            " raw lines in the same way first"
-        )
-
-
-def _language_tokens(sentences: Sequence[str]) -> Dict[str, int]:
-    """The words with which the ``sentences`` begin, if they look like language tokens: a single
-    word, or few words of the form of _TAG with which a share of TAGGED begins; else none. The value
-    of each is the number of sentences that begin with it."""
-    firsts = Counter(words.partition(" ")[0] for words in sentences)
-    tags = {
-        first: count for first, count in firsts.items() if len(firsts) == 1 or _TAG.fullmatch(first)
-    }
-    tagged = sum(tags.values())
-    few = 2 * len(tags) <= tagged and len(set(sentences)) >= 20
-    return tags if few and tagged >= TAGGED * len(sentences) else {}
-
-
-def _behind(words: str, tags: Container[str]) -> str:
-    """The words behind the first one of a sentence if this is one of ``tags`` or of the form of
-    _TAG; else the sentence."""
-    first, _, rest = words.partition(" ")
-    return rest if first in tags or _TAG.fullmatch(first) else words
-
-
-def _begins_small(text: str) -> bool:
-    """Whether the first letter of ``text`` is in lower case, in a script that has capitals at the
-    beginning of sentences (Georgian's has none there)."""
-    letter = next(filter(str.isalpha, text), "")
-    return letter.islower() and letter != letter.title()
-
-
-def _sample(
-    rows: Rows,
-    words: Words,
-    subwords: str,
-    data: Path,
-    join: Callable[[str], str],
-    sources: Optional[Sequence[str]],
-) -> Sentences:
-    """Chooses up to COMPARED sentences without unknown words, spread over one side of the data.
-
-    Args:
-        rows: the ids of each sentence of this side.
-        words: the dictionary of this side.
-        subwords: the kind of subwords.
-        data: the folder, for messages.
-        join: turns subwords, separated by spaces, into words.
-        sources: the raw text of each sentence; None: unknown, and sentences of more than LONGEST
-            subwords are cut after a word.
-    """
-    found, raw = [], []
-    step = max(1, len(rows) // (2 * COMPARED))
-    for number in range(0, len(rows), step):
-        ids = rows[number].tolist()[:-1]
-        if ids and max(ids) >= len(words):
-            raise ValueError(
-                f"{data}: its sentences have the word id {max(ids)}, but its dictionary has only"
-                f" {len(words)} words: put the dictionary with which the sentences were binarised"
-                " there"
-            )
-        if words.unk in ids:
-            continue
-        symbols = [words.words[one] for one in ids]
-        if sources is None:
-            symbols = symbols[: _whole(symbols, subwords)]
-        if symbols:
-            found.append(symbols)
-            raw += [] if sources is None else [sources[number]]
-        if len(found) == COMPARED:
-            break
-    return Sentences(found, [join(" ".join(row)) for row in found], raw)
-
-
-def _whole(symbols: Sequence[str], subwords: str) -> int:
-    """How many of the leading ``symbols``, LONGEST at most, can be kept without cutting a word in
-    two; 0 if none. ``subwords`` names the kind of the symbols, e.g. "sentencepiece"."""
-    for end in range(min(len(symbols), LONGEST), 0, -1):
-        if subwords == "sentencepiece":
-            if end == len(symbols) or symbols[end].startswith("\u2581"):
-                return end
-        elif not symbols[end - 1].endswith("@@"):
-            return end
-    return 0
+        yield from steps_for_good(samples[0], chosen.recipe)
 
 
 def _tokenizers(
@@ -493,46 +305,3 @@ def _best(fits: Sequence[Fit], subwords: str, *, raw: bool) -> Fit:
     if shown > 0 or (shown == 0 and subwords != "sentencepiece"):
         return best
     return next(fit for fit in fits if fit.recipe.tokenization.name == "space")
-
-
-def require_translations(translator: Any, data: Path) -> None:
-    """Translates sentences of the validation set, from raw text to raw text, and logs a warning if
-    the translations resemble their references as little as the references of other sentences: then
-    dictionaries, codes or languages are probably not the model's.
-
-    Args:
-        translator: a loaded bundle, :class:`~..native.bundles.translator.Translator`.
-        data: the folder of fairseq-preprocess.
-    """
-    import sacrebleu
-
-    bundle = translator.bundle
-    languages = (bundle.source_lang, bundle.target_lang)
-    source_side, target_side = next(validation_sides(data, languages), ((), None))
-    if target_side is None:
-        return
-    restore = [pipeline.text for pipeline in (bundle.target_pipeline(), bundle.pipeline())]
-    texts: List[List[str]] = [[], []]
-    step = max(1, len(source_side) // (2 * TRANSLATED))
-    for number in range(0, len(source_side), step):
-        rows = [side[number].tolist()[:-1] for side in (source_side, target_side)]
-        if all(0 < len(row) <= LONGEST for row in rows) and len(texts[0]) < TRANSLATED:
-            for side, words, row, text in zip(
-                texts, (translator.source, translator.target), rows, restore
-            ):
-                side.append(text(" ".join(words.words[one] for one in row)))
-    sources, references = texts
-    if len(set(references)) < 2:
-        return
-    with Progress("sentences of the validation set", len(sources)) as progress:
-        found = translator.translate(sources, progress=progress.reach)
-    chrf = sacrebleu.CHRF()
-    own = chrf.corpus_score(found, [references]).score
-    others = chrf.corpus_score(found, [[*references[1:], references[0]]]).score
-    if own < others + BETTER:
-        logger.warning(
-            "the model's translations of the validation set resemble their references (chrF %.1f)"
-            " as little as those of other sentences (%.1f): are the dictionaries, the codes and the"
-            " languages (%s to %s) those of the training?",
-            own, others, bundle.source_lang, bundle.target_lang,
-        )  # fmt: skip

@@ -30,8 +30,8 @@ from ..native.options.values import SCHEMA, DecodingOptions
 from ..native.runtime.engine import Engine
 from ..native.runtime.format import STORED, Header
 from ..native.text.dictionary import Words
-from .preparation import validation_sides
 from .torch_decoder import TorchDecoder
+from .validation_data import validation_sides
 
 logger = logging.getLogger(__name__)
 

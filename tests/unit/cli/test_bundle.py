@@ -35,7 +35,9 @@ def made(monkeypatch):
         "from_pretrained",
         lambda folder, **named: found.loaded.append((folder, named)),
     )
-    monkeypatch.setattr(checkpoint_bundle, "require_translations", lambda translator, data: None)
+    monkeypatch.setattr(
+        checkpoint_bundle, "warn_if_unlike_references", lambda translator, data: None
+    )
     monkeypatch.setattr(
         checkpoint_bundle, "add_runtime", lambda *given, **named: found.added.append((given, named))
     )
