@@ -4,11 +4,9 @@ PyTorch), and rescoring by another model."""
 import logging
 import weakref
 from dataclasses import replace
-from functools import partial
 from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
-from fairseq import utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import DictConfig
@@ -23,12 +21,11 @@ from .engine import (
     UnsupportedModelError,
     options_of_command,
 )
-from .engine.models import load_other_model
+from .engine.models import load_rescoring_models
 from .loading.checkpoints import architecture_name
-from .loading.language_tokens import TASK as MULTILINGUAL
 from .loading.language_tokens import MultilingualTask
 from .native.decoding import Rescorer
-from .native.families import BY_NAME, LEFT_TO_RIGHT, Family
+from .native.families import BY_NAME, Family
 from .native.options.effects import require_rating, settled
 from .native.options.schema import FAIRSEQ
 from .native.options.values import (
@@ -66,7 +63,7 @@ class DecodingTask(MultilingualTask):
     # Source positions that the last generator's models can read.
     _source_positions: Sequence[int] = ()
     # Source positions that the rescoring model can read.
-    _choosing_positions: Sequence[int] = ()
+    _rescorer_positions: Sequence[int] = ()
 
     @classmethod
     def load_dictionary(cls, filename: str) -> TaskDictionary:
@@ -159,11 +156,7 @@ class DecodingTask(MultilingualTask):
         options = self.decoding_options(args, static_weights=not self._building_model)
         if getattr(args, "score_reference", False):
             self.require_family(models)
-            if self.language is not None:
-                raise ValueError(
-                    f"--score-reference: the references of this model begin with language tokens;"
-                    f" use --task {MULTILINGUAL}"
-                )
+            self.require_own_references()
             require_rating(options, self.record, self.given)
             logger.info("rating the references with PyTorch (--score-reference)")
             return self.make_scorer(models, args, options)
@@ -192,21 +185,21 @@ class DecodingTask(MultilingualTask):
             ValueError: an option is not supported; the message names it.
         """
         self.require_family(models)
-        self._require_own_start(options)
-        self._source_positions, self._choosing_positions = (
+        self.require_own_start(options)
+        self._source_positions, self._rescorer_positions = (
             [model.max_positions()[0] for model in models],
             [],
         )
         why = ""
         if options.engine != "torch":
             try:
-                return self._stripped(self._native_generator(models, options))
+                return self.stripped(self._native_generator(models, options))
             except (UnsupportedOption, UnsupportedModelError, LibraryUnavailable) as reason:
                 if options.engine == "native":
                     raise ValueError(str(reason)) from None
                 why = str(reason)
                 options = self._without_native_ones(options, why)
-        generator = self._stripped(self._torch_generator(models, options))
+        generator = self.stripped(self._torch_generator(models, options))
         self.record.check_positions(options, generator.decoder_positions, self.given)
         if options.static_weights:
             told = f"{why}; {numbers(models)}" if why else numbers(models)
@@ -242,11 +235,7 @@ class DecodingTask(MultilingualTask):
                 these models with these options; the message gives the reason.
         """
         require_native_search(self.record)
-        if self.language is not None and self.language.at_ends:
-            raise UnsupportedOption(
-                "the model's decoder begins with a language token, which the native engine does not"
-                " support"
-            )
+        self.require_usual_start()
         if not options.static_weights:
             self._require_cpu_training()
         # The native engine searches as the family does and would ignore a subclass's search.
@@ -353,66 +342,28 @@ class DecodingTask(MultilingualTask):
                 dictionaries.
         """
         try:
-            judge = ModelScorer(self.choosing_models(), self.target_dictionary, counters, like=like)
+            judge = ModelScorer(
+                self.rescoring_models(), self.target_dictionary, counters, like=like
+            )
         except UnsupportedModelError as error:
             raise ValueError(f"--rescore-path {options.rescore_path}: {error}") from None
-        self._choosing_positions = [judge.longest_source]
+        self._rescorer_positions = [judge.longest_source]
         self._source_positions = [*self._source_positions, judge.longest_source]
         return Rescorer(judge, lenpen=options.rescore_lenpen)
 
-    def choosing_models(self) -> List[FairseqEncoderDecoderModel]:
-        """The models that ``--rescore-path`` names, on the CPU.
-
-        Raises:
-            OSError, ValueError: for the same reasons as in :meth:`make_rescorer`.
-        """
-
-        def choose(path: str, config: Any) -> Dict[str, Any]:
-            if config._name not in LEFT_TO_RIGHT:
-                raise ValueError(
-                    f"--rescore-path {path}: the checkpoint belongs to the task {config._name};"
-                    f" give an autoregressive model, which belongs to {' or '.join(LEFT_TO_RIGHT)}"
-                )
-            return {}
-
-        models: List[FairseqEncoderDecoderModel] = []
-        for path in utils.split_paths(self.cfg.rescore_path):
-            _, found = load_other_model(
-                "--rescore-path",
-                path,
-                beside=self.cfg,
-                source=self.source_dictionary,
-                target=self.target_dictionary,
-                choose=partial(choose, path),
-            )
-            self.require_left_to_right(found)
-            models += found
-        return models
-
-    def _require_own_start(self, options: DecodingOptions) -> None:
-        """Raises ValueError for options that give a translation's first words, if the model's
-        translations begin with a language token."""
-        if self.language is None:
-            return
-        for name in ("prefix_size", "forced_start"):
-            value = getattr(options, name)
-            if value:
-                raise ValueError(
-                    f"{flag(name)} {value}: the translations of this model begin with a language"
-                    f" token; leave it out, or use --task {MULTILINGUAL}"
-                )
-
-    def _stripped(self, generator: Any) -> Any:
-        """Returns the generator, after telling fairseq's commands to leave a target language token
-        out of what they print."""
-        if self.language is not None and self.language.target is not None:
-            generator.symbols_to_strip_from_output = {generator.eos, self.language.target}
-        return generator
+    def rescoring_models(self) -> List[FairseqEncoderDecoderModel]:
+        """The models of ``--rescore-path``; see :func:`.engine.models.load_rescoring_models`."""
+        return load_rescoring_models(
+            self.cfg,
+            self.source_dictionary,
+            self.target_dictionary,
+            check=self.require_left_to_right,
+        )
 
     def max_positions(self) -> Tuple[int, int]:
         """The most tokens of a (source, target); the source must also fit the rescoring models."""
         source, target = super().max_positions()
-        return min([source, *self._choosing_positions]), target
+        return min([source, *self._rescorer_positions]), target
 
     def get_interactive_tokens_and_lengths(
         self, lines: Sequence[str], encode_fn: Callable[[str], str]

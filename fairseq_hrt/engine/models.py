@@ -34,6 +34,7 @@ from ..loading.checkpoints import one_line, read_checkpoint, reading, require_kn
 from ..loading.data_options import task_of_training
 from ..loading.language_tokens import TASK as MULTILINGUAL
 from ..native.decoding import Hypothesis, NumericalError
+from ..native.families import LEFT_TO_RIGHT
 from ..native.options.conditions import flag
 from . import EngineGenerator, PackedGenerator, check_ranges, from_fairseq
 
@@ -275,6 +276,42 @@ def load_other_model(
                 " give a model that was trained with the same dictionaries"
             )
     return task, build_models([path], task, states={path: state}).models
+
+
+def load_rescoring_models(
+    beside: Any,
+    source: Dictionary,
+    target: Dictionary,
+    *,
+    check: Callable[[Sequence[nn.Module]], None],
+) -> List[nn.Module]:
+    """Loads the models that ``--rescore-path`` names, on the CPU.
+
+    Args:
+        beside: configuration of the decoding task, with ``--rescore-path``.
+        source, target: dictionaries of the decoding task.
+        check: called with each model; raises ValueError if it does not write from left to right.
+
+    Raises:
+        OSError, ValueError: for the same reasons as in :func:`load_other_model`.
+    """
+    models: List[nn.Module] = []
+    for path in utils.split_paths(beside.rescore_path):
+
+        def choose(config: Any, path: str = path) -> Dict[str, Any]:
+            if config._name not in LEFT_TO_RIGHT:
+                raise ValueError(
+                    f"--rescore-path {path}: the checkpoint belongs to the task {config._name};"
+                    f" give an autoregressive model, which belongs to {' or '.join(LEFT_TO_RIGHT)}"
+                )
+            return {}
+
+        _, found = load_other_model(
+            "--rescore-path", path, beside=beside, source=source, target=target, choose=choose
+        )
+        check(found)
+        models += found
+    return models
 
 
 def dictionary_option(option: str, text: str, example: str) -> Dict[str, Any]:

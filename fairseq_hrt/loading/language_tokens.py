@@ -15,6 +15,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
+from ..native.options.values import DecodingOptions, UnsupportedOption, flag
 from .checkpoints import value_of
 
 TASK = "translation_multi_simple_epoch"
@@ -103,6 +104,44 @@ class MultilingualTask(TranslationTask):
             src_tokens = [self.language.mark(row) for row in src_tokens]
             src_lengths = [len(row) for row in src_tokens]
         return super().build_dataset_for_inference(src_tokens, src_lengths, constraints)
+
+    def require_own_references(self) -> None:
+        """Raises ValueError for ``--score-reference``, if the model's references begin with a
+        language token."""
+        if self.language is not None:
+            raise ValueError(
+                "--score-reference: the references of this model begin with language tokens;"
+                f" use --task {TASK}"
+            )
+
+    def require_own_start(self, options: DecodingOptions) -> None:
+        """Raises ValueError for options that give a translation's first words, if the model's
+        translations begin with a language token."""
+        if self.language is None:
+            return
+        for name in ("prefix_size", "forced_start"):
+            value = getattr(options, name)
+            if value:
+                raise ValueError(
+                    f"{flag(name)} {value}: the translations of this model begin with a language"
+                    f" token; leave it out, or use --task {TASK}"
+                )
+
+    def stripped(self, generator: Any) -> Any:
+        """Returns the generator, after telling fairseq's commands to leave a target language token
+        out of what they print."""
+        if self.language is not None and self.language.target is not None:
+            generator.symbols_to_strip_from_output = {generator.eos, self.language.target}
+        return generator
+
+    def require_usual_start(self) -> None:
+        """Raises UnsupportedOption if a language token is the decoder's start symbol, which only
+        PyTorch's engine supports."""
+        if self.language is not None and self.language.at_ends:
+            raise UnsupportedOption(
+                "the model's decoder begins with a language token, which the native engine does not"
+                " support"
+            )
 
 
 class _Marked(torch.utils.data.Dataset):

@@ -58,7 +58,7 @@ def test_a_model_that_chooses_limits_what_is_read(tiny, monkeypatch):
         "b.pt": tiny.model(seed=3, max_source_positions=20),
     }
     monkeypatch.setattr(
-        "fairseq_hrt.decoding_task.load_other_model",
+        "fairseq_hrt.engine.models.load_other_model",
         lambda option, path, **more: (None, [others[path]]),
     )
     assert task.max_positions()[0] == 40
@@ -225,7 +225,7 @@ def test_validation_decodes_with_what_the_training_allows(tiny, monkeypatch, com
 @pytest.mark.parametrize("engine", ["torch", "native"])
 def test_nothing_is_loaded_where_nothing_can_be_chosen(tiny, monkeypatch, engine):
     monkeypatch.setattr(
-        "fairseq_hrt.decoding_task.load_other_model", lambda *_, **__: pytest.fail("loaded")
+        "fairseq_hrt.engine.models.load_other_model", lambda *_, **__: pytest.fail("loaded")
     )
     with pytest.raises(
         ValueError, match="--rescore-path: there is only one translation to choose from"
@@ -239,7 +239,7 @@ def test_a_judge_that_the_engine_does_not_know_is_named(tiny, monkeypatch):
     judge = tiny.model(seed=2)
     judge.decoder.layers[0].self_attn.add_zero_attn = True
     monkeypatch.setattr(
-        "fairseq_hrt.decoding_task.load_other_model", lambda *_, **__: (None, [judge])
+        "fairseq_hrt.engine.models.load_other_model", lambda *_, **__: (None, [judge])
     )
     with pytest.raises(ValueError, match="--rescore-path judge.pt: .*add_zero_attn"):
         make_task(tiny, rescore_path="judge.pt").build_generator([tiny.model()], Namespace(beam=2))

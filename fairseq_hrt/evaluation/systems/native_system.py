@@ -158,7 +158,7 @@ class NativeSystem(System):
         self.judge_file = Path(paths[0])
         try:
             if self.judge_file.suffix != ".safetensors":
-                (model,) = self.task.choosing_models()
+                (model,) = self.task.rescoring_models()
                 self.judge_file = Path(self._temporary.name) / "judge.safetensors"
                 self._write(model, self.judge_file, header.weights)
             judge = Engine.open(self.judge_file, threads=engine.threads)

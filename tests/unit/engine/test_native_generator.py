@@ -474,7 +474,7 @@ def judges(tiny, monkeypatch):
         "judge.pt": model_of(tiny, "autoregressive", 9),
         "short.pt": tiny.model(max_target_positions=8).float(),
     }
-    load = "fairseq_hrt.decoding_task.load_other_model"
+    load = "fairseq_hrt.engine.models.load_other_model"
     monkeypatch.setattr(load, lambda option, path, **more: (None, [others[path]]))
     return others
 
