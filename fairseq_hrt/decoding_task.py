@@ -16,7 +16,7 @@ from .engine import (
     EngineGenerator,
     GenerationCounters,
     ModelScorer,
-    PackedGenerator,
+    NativeGenerator,
     TaskDictionary,
     UnsupportedModelError,
     options_of_command,
@@ -58,7 +58,7 @@ class DecodingTask(MultilingualTask):
     # Generators made while the model is built decode during training: their weights change.
     _building_model = False
     # Generators that hold a copy of the weights.
-    _packed: Sequence["weakref.ref[PackedGenerator]"] = ()
+    _packed: Sequence["weakref.ref[NativeGenerator]"] = ()
     given: Optional[Container[str]] = None
     # Source positions that the last generator's models can read.
     _source_positions: Sequence[int] = ()
@@ -177,7 +177,7 @@ class DecodingTask(MultilingualTask):
 
     def generator_for(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
-    ) -> Union[EngineGenerator, PackedGenerator]:
+    ) -> Union[EngineGenerator, NativeGenerator]:
         """The generator for these options, on the engine that ``options.engine`` names. With
         ``auto`` this is the native engine if it supports the models and options, else PyTorch.
 
@@ -227,7 +227,7 @@ class DecodingTask(MultilingualTask):
 
     def _native_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
-    ) -> PackedGenerator:
+    ) -> NativeGenerator:
         """The native engine behind the interface of fairseq's generators.
 
         Raises:
@@ -244,7 +244,7 @@ class DecodingTask(MultilingualTask):
                 f"{type(self).__name__} makes a decoder of its own, which the native engine does"
                 " not call: give --engine torch"
             )
-        generator = PackedGenerator(
+        generator = NativeGenerator(
             models,
             self.source_dictionary,
             self.target_dictionary,
@@ -269,7 +269,7 @@ class DecodingTask(MultilingualTask):
 
     def _add_rescorer(
         self,
-        generator: Union[EngineGenerator, PackedGenerator],
+        generator: Union[EngineGenerator, NativeGenerator],
         models: Sequence[FairseqEncoderDecoderModel],
         options: DecodingOptions,
     ) -> None:

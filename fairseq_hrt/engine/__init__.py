@@ -18,7 +18,7 @@ from .generator import AutoregressiveGenerator, EngineGenerator
 from .language_model import LanguageModel
 from .layers import FairseqModule, UnsupportedModelError
 from .model_scorer import ModelScorer
-from .native_generator import PackedGenerator
+from .native_generator import NativeGenerator
 from .native_parts import NativeParts
 from .parallel_decoder import ParallelDecoder
 from .parallel_generator import ParallelGenerator
@@ -51,8 +51,8 @@ __all__ = [
     "LanguageModel",
     "Memory",
     "ModelScorer",
+    "NativeGenerator",
     "NativeParts",
-    "PackedGenerator",
     "ParallelDecoder",
     "ParallelGenerator",
     "ReferenceScorer",

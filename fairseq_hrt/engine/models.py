@@ -36,7 +36,7 @@ from ..loading.language_tokens import TASK as MULTILINGUAL
 from ..native.decoding import Hypothesis, NumericalError
 from ..native.families import LEFT_TO_RIGHT
 from ..native.options.conditions import flag
-from . import EngineGenerator, PackedGenerator, check_ranges, from_fairseq
+from . import EngineGenerator, NativeGenerator, check_ranges, from_fairseq
 
 _NO_NUMBERS = "the model found no translation whose probability is a number"
 
@@ -384,7 +384,7 @@ def find(
 ) -> List[List[Hypothesis]]:
     """At most ``nbest`` hypotheses of each sentence of a batch, best first, from this package's or
     fairseq's generators; errors as of :func:`decode`."""
-    if isinstance(generator, (EngineGenerator, PackedGenerator)):
+    if isinstance(generator, (EngineGenerator, NativeGenerator)):
         return [best[:nbest] for best in generator.find(sample)]
     return [
         [from_fairseq(hypothesis) for hypothesis in best[:nbest]]

@@ -27,7 +27,7 @@ from .generator import EngineGenerator, source_rows
 from .torch_to_native import check_convertible, convert, header_of
 
 
-class PackedGenerator:
+class NativeGenerator:
     """Decodes a PyTorch model by the native engine, for which it is converted at the first batch,
     and again after :meth:`forget_weights`.
 

@@ -139,7 +139,7 @@ def _passes_of_guesses(
             place = iteration.first + ahead
             if place >= len(final):
                 break
-            if ahead < iteration.proved:
+            if ahead < iteration.verified:
                 state = FIXED
             else:
                 state = RIGHT if token == final[place] else WRONG

@@ -68,7 +68,7 @@ class TorchDecoder:
     """
 
     def __init__(self, bundle: Bundle, *, device: Optional[str] = None) -> None:
-        self.bundle, self.device = bundle, choose_device(device)
+        self.bundle, self.device = bundle, device_named(device)
         self._start_anew(forked=False)
         # The weights never change: a fork keeps them.
         renew_in_forks(self, partial(TorchDecoder._start_anew, forked=True))
@@ -303,7 +303,7 @@ class TorchDecoder:
         return config
 
 
-def choose_device(name: Optional[str]) -> torch.device:
+def device_named(name: Optional[str]) -> torch.device:
     """The PyTorch device with the ``name`` ``cpu``, ``cuda`` or ``cuda:N``; None: a GPU if there is
     one, else the CPU.
 

@@ -72,7 +72,7 @@ class JacobiStatistics:
         plain_flops: the floating-point operations that decoding word by word would take.
         draft_seconds: seconds spent on guesses before decoding, e.g. by a draft model.
         seconds: all seconds, ``draft_seconds`` included.
-        proved: {n: number of passes that verified n tokens of a sentence}.
+        verified: {n: number of passes that verified n tokens of a sentence}.
     """
 
     mode: str = ""
@@ -86,7 +86,7 @@ class JacobiStatistics:
     plain_flops: int = 0
     draft_seconds: float = 0.0
     seconds: float = 0.0
-    proved: Counter = field(default_factory=Counter)
+    verified: Counter = field(default_factory=Counter)
 
     def add(
         self,
@@ -107,10 +107,10 @@ class JacobiStatistics:
         self.iterations += sum(hypothesis.steps for hypothesis in found)
         for own in passes:
             width = len(own.answers)
-            self.tokens += own.proved
+            self.tokens += own.verified
             self.row_passes += 1
             self.pushed += width
-            self.proved[own.proved] += 1
+            self.verified[own.verified] += 1
             self.flops += size.flops(width, own.first + width, sources[own.sentence])
         encoded = sum(map(size.source_flops, sources))
         self.flops += encoded
@@ -130,14 +130,14 @@ class JacobiStatistics:
         """All attributes and :attr:`iteration_speedup`, by name."""
         return {
             **vars(self),
-            "proved": dict(sorted(self.proved.items())),
+            "proved": dict(sorted(self.verified.items())),
             "iteration_speedup": self.iteration_speedup,
         }
 
     def report(self) -> str:
         """The statistics in one line, for the log."""
         histogram: List[str] = [
-            f"{count}: {passes}" for count, passes in sorted(self.proved.items())
+            f"{count}: {passes}" for count, passes in sorted(self.verified.items())
         ]
         return (
             f"jacobi {self.mode}: {self.sentences} sentences, {self.tokens} tokens in"

@@ -1,5 +1,5 @@
 """The decoding loop: guess several tokens, check all guesses in one pass (a call of the decoder),
-keep the verified tokens, those known to be the tokens of greedy search (``proved`` in names).
+keep the verified tokens, those known to be the tokens of greedy search.
 
 A pass predicts the next token after the last verified token and after each guess. The first
 prediction is verified; each further one is verified if the guess before it equals the prediction
@@ -40,7 +40,7 @@ class JacobiIteration:
         guesses: ids of the q - 1 guesses that the pass read after the last verified token.
         answers: ids of the q tokens that the model predicted, after that token and each guess.
         log_probs: log-probabilities of the answers.
-        proved: how many answers the pass has verified, at least 1.
+        verified: how many answers the pass has verified, at least 1.
     """
 
     sentence: int
@@ -49,7 +49,7 @@ class JacobiIteration:
     guesses: List[int]
     answers: List[int]
     log_probs: List[float]
-    proved: int
+    verified: int
 
 
 IterationHook = Callable[[JacobiIteration], None]
@@ -292,27 +292,29 @@ def _accept(
     if not row.answers:
         row.block, row.passes = row.size, 0
     row.passes += 1
-    proved = 0
+    verified = 0
     while True:
-        check_number(scores[proved])
-        proved += 1
-        token = answers[proved - 1]
-        if token == eos or proved == row.size or row.guesses[proved - 1] != token:
+        check_number(scores[verified])
+        verified += 1
+        token = answers[verified - 1]
+        if token == eos or verified == row.size or row.guesses[verified - 1] != token:
             break
     # If the last word changed in this pass, the paper's algorithm needs another one to see it
     # settled, unless it has already made as many as the block has words.
-    row.unchanged += proved == row.size and answers[proved - 1] != before and row.passes < row.block
-    row.tokens += answers[:proved]
-    row.log_probs += scores[:proved]
-    row.steps += [number] * proved
-    row.answers = answers[proved : row.size] if plan.window.keeps_answers(len(row.tokens)) else []
-    if plan.window.mode == "frontier" and row.answers and row.guesses[proved - 1] != plan.filler:
+    row.unchanged += (
+        verified == row.size and answers[verified - 1] != before and row.passes < row.block
+    )
+    row.tokens += answers[:verified]
+    row.log_probs += scores[:verified]
+    row.steps += [number] * verified
+    row.answers = answers[verified : row.size] if plan.window.keeps_answers(len(row.tokens)) else []
+    if plan.window.mode == "frontier" and row.answers and row.guesses[verified - 1] != plan.filler:
         # Answers that follow a wrong word are worse guesses than fillers.
         row.answers = []
     if hooks:
         size = row.size
         iteration = JacobiIteration(
-            row.sentence, number, first, row.guesses, answers[:size], scores[:size], proved
+            row.sentence, number, first, row.guesses, answers[:size], scores[:size], verified
         )
         for hook in hooks:
             hook(iteration)

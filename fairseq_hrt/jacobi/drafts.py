@@ -140,8 +140,8 @@ class ModelDrafter(Drafter):
         self, sentence: int, tokens: List[int], answers: List[int], count: int
     ) -> List[int]:
         draft = self.drafts[sentence]
-        place, proved = self.reached[sentence]
-        expected = place + len(tokens) - proved
+        place, verified = self.reached[sentence]
+        expected = place + len(tokens) - verified
         if tokens and draft[expected - 1 : expected] != tokens[-1:]:
             expected = self._realign(draft, tokens, expected)
         self.reached[sentence] = (expected, len(tokens))

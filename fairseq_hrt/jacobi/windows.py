@@ -1,9 +1,9 @@
 """The number of tokens that a pass (a call of the decoder) reads and checks: the paper's modes, and
 the sliding frontier.
 
-A sentence has n verified tokens (``proved`` in names), known to be those of greedy search. A pass
-reads a window of q tokens, the last verified token and q - 1 guesses after it, and predicts the
-next token after each of them.
+A sentence has n verified tokens, known to be those of greedy search. A pass reads a window of q
+tokens, the last verified token and q - 1 guesses after it, and predicts the next token after each
+of them.
 """
 
 from dataclasses import dataclass
@@ -30,27 +30,27 @@ class WindowPlan:
     width: int = WIDTH
     prefix: Optional[int] = None
 
-    def size(self, proved: int, limit: int) -> int:
+    def size(self, verified: int, limit: int) -> int:
         """q, the number of tokens that the next pass reads for a sentence; the pass verifies at
         most as many.
 
         Args:
-            proved: the number of tokens verified so far.
+            verified: the number of tokens verified so far.
             limit: the most words that the translation may have, without ``</s>``.
         """
-        left = limit + 1 - proved
+        left = limit + 1 - verified
         if self.mode == "pj":
             return left
         if self.mode == "frontier":
             return min(self.width, left)
         if self.mode == "hgj" and self.prefix is not None:
-            if proved >= self.prefix:
+            if verified >= self.prefix:
                 return 1
-            left = min(left, self.prefix - proved)
-        return min(self.block - proved % self.block, left)
+            left = min(left, self.prefix - verified)
+        return min(self.block - verified % self.block, left)
 
-    def keeps_answers(self, proved: int) -> bool:
+    def keeps_answers(self, verified: int) -> bool:
         """Whether the next pass may use as guesses what the last pass predicted after a wrong
-        guess. False where a new block begins, for which nothing has been predicted. ``proved`` is
+        guess. False where a new block begins, for which nothing has been predicted. ``verified`` is
         the number of tokens verified so far."""
-        return self.mode in ("frontier", "pj") or proved % self.block != 0
+        return self.mode in ("frontier", "pj") or verified % self.block != 0

@@ -14,7 +14,7 @@ from fairseq_hrt.autoregressive.task import (
     AutoregressiveTranslationConfig,
     AutoregressiveTranslationTask,
 )
-from fairseq_hrt.engine import AutoregressiveGenerator, PackedGenerator, TaskDictionary
+from fairseq_hrt.engine import AutoregressiveGenerator, NativeGenerator, TaskDictionary
 from fairseq_hrt.native.families import FAMILIES
 from fairseq_hrt.native.runtime.library import LibraryUnavailable
 
@@ -81,7 +81,7 @@ def test_an_option_without_effect_is_refused(tiny, engine):
 
 @pytest.mark.parametrize(
     "engine, kind",
-    [("auto", PackedGenerator), ("native", PackedGenerator), ("torch", AutoregressiveGenerator)],
+    [("auto", NativeGenerator), ("native", NativeGenerator), ("torch", AutoregressiveGenerator)],
 )
 def test_the_engine_is_the_one_asked_for(tiny, caplog, engine, kind):
     """And one line tells which it is, but for validation during training."""
@@ -93,7 +93,7 @@ def test_the_engine_is_the_one_asked_for(tiny, caplog, engine, kind):
         with caplog.at_level(logging.INFO):
             generator = task.build_generator([model], GenerationConfig())
         assert type(generator) is kind and generator.options.static_weights is not building
-        name = "the native engine" if kind is PackedGenerator else "PyTorch"
+        name = "the native engine" if kind is NativeGenerator else "PyTorch"
         told = [
             message
             for message in caplog.messages
@@ -214,7 +214,7 @@ def test_validation_decodes_with_what_the_training_allows(tiny, monkeypatch, com
         return made.build_generator([tiny.model().float()], Namespace(beam=2))
 
     if reason is None:
-        assert type(generator(engine="native", weights="int8")) is PackedGenerator
+        assert type(generator(engine="native", weights="int8")) is NativeGenerator
         return
     assert type(generator()) is AutoregressiveGenerator
     for options in (dict(engine="native"), dict(weights="int8")):

@@ -10,7 +10,7 @@ from fairseq.data import Dictionary, FairseqDataset
 from torch import Tensor, nn
 
 from ...decoding_task import numbers
-from ...engine import GenerationCounters, PackedGenerator
+from ...engine import GenerationCounters, NativeGenerator
 from ...engine.models import (
     build_generator,
     choose_device,
@@ -194,7 +194,7 @@ class FairseqSystem(System):
         # The beam that is really used: one path of a graph has none.
         self.beam = self.config.generation.beam
         self.engine, self.dtype = "torch", numbers(self.models).partition(" ")[0]
-        if isinstance(self.generator, PackedGenerator):
+        if isinstance(self.generator, NativeGenerator):
             self.engine, self.dtype = "native", self.generator.options.weights
         counters = getattr(self.generator, "counters", None)
         self.counters = count_calls(self.models) if counters is None else counters
@@ -207,7 +207,7 @@ class FairseqSystem(System):
     def model_bytes(self) -> int:
         """The size in bytes of the weights in the type that they are decoded in; weights that
         several modules share count once."""
-        if isinstance(self.generator, PackedGenerator):
+        if isinstance(self.generator, NativeGenerator):
             return self.generator.engine.weight_bytes
         weights = {
             weight.data_ptr(): weight for model in self.models for weight in model.parameters()
@@ -224,7 +224,7 @@ class FairseqSystem(System):
         return {"task": self.task_name, **self.spec.shown(), "engine": self.engine}
 
     def without_scores(self) -> None:
-        if isinstance(self.generator, PackedGenerator):
+        if isinstance(self.generator, NativeGenerator):
             self.generator.without_scores()
 
     def collate(self, ids: Sequence[int]) -> Dict[str, Any]:

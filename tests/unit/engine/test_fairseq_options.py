@@ -13,7 +13,7 @@ from fairseq_hrt.autoregressive.task import (
     AutoregressiveTranslationConfig,
     AutoregressiveTranslationTask,
 )
-from fairseq_hrt.engine import AutoregressiveGenerator, PackedGenerator
+from fairseq_hrt.engine import AutoregressiveGenerator, NativeGenerator
 from fairseq_hrt.engine.fairseq_options import (
     HONOURED,
     LEFT_TO_THE_COMMAND,
@@ -158,7 +158,7 @@ def make_task(tiny, engine):
 
 
 @pytest.mark.parametrize(
-    "engine, kind", [("torch", AutoregressiveGenerator), ("native", PackedGenerator)]
+    "engine, kind", [("torch", AutoregressiveGenerator), ("native", NativeGenerator)]
 )
 def test_the_four_callers_of_build_generator(tiny, engine, kind):
     task, model = make_task(tiny, engine), tiny.model().float()

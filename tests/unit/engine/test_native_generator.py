@@ -12,7 +12,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from tiny_weights import sharpen
 
-from fairseq_hrt.engine import EngineGenerator, PackedGenerator
+from fairseq_hrt.engine import EngineGenerator, NativeGenerator
 from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.runtime.engine import Engine
@@ -117,7 +117,7 @@ def test_every_family_translates_as_pytorch_does(tiny, family, own, given):
         model, sample = model_of(tiny, family, seed), tiny.sample([5, 2, 7, 1], seed=seed)
         given = {"max_len_a": 1.2, "max_len_b": 6, **given}
         mine, theirs = both(tiny, family, [model], own=own, **given)
-        assert type(mine) is PackedGenerator and isinstance(theirs, EngineGenerator)
+        assert type(mine) is NativeGenerator and isinstance(theirs, EngineGenerator)
         found, expected = (generator.generate([model], sample) for generator in (mine, theirs))
         # Where no width is given each engine has its own.
         steps = family != "jacobi" or bool(own)
@@ -194,7 +194,7 @@ def test_given_first_words_need_no_pytorch(tiny, family, own, given):
         torch.tensor([[5, 6], [7, 1], [8, 2]]),
     )
     mine, theirs = both(tiny, family, [model], own=own, max_len_b=6, prefix_size=2, **given)
-    assert type(mine) is PackedGenerator
+    assert type(mine) is NativeGenerator
     found, expected = (
         generator.generate([model], sample, prefix_tokens=prefix) for generator in (mine, theirs)
     )
@@ -324,7 +324,7 @@ def test_a_model_in_training_may_change_its_precision(tiny, no_native_decoding):
     generator = generator_of(tiny, "autoregressive", [model], "auto", training=True, max_len_b=6)
     model.double()
     expected = generator_of(tiny, "autoregressive", [model], "torch", max_len_b=6)
-    assert type(generator) is PackedGenerator
+    assert type(generator) is NativeGenerator
     assert_same(
         [best[:1] for best in generator.generate([model], sample)],
         expected.generate([model], sample),
@@ -341,7 +341,7 @@ def test_weights_that_change_are_packed_anew(tiny, caplog, engine):
     task._building_model = True
     with caplog.at_level(logging.INFO):
         generator = task.build_generator([model], GenerationConfig(max_len_b=6))
-    assert type(generator) is PackedGenerator and generator._engine is None and not caplog.messages
+    assert type(generator) is NativeGenerator and generator._engine is None and not caplog.messages
     before = generator.generate([model], sample)
     model.load_state_dict(other.state_dict())
     task.begin_valid_epoch(2, model)
@@ -494,7 +494,7 @@ def test_another_model_chooses(tiny, judges, family, own, nbest):
         dict(beam=4, nbest=nbest, max_len_b=6),
     )
     mine, theirs = both(tiny, family, [model], own=own, **given)
-    assert type(mine) is PackedGenerator and isinstance(theirs, EngineGenerator)
+    assert type(mine) is NativeGenerator and isinstance(theirs, EngineGenerator)
     found, expected = mine.generate([model], sample), theirs.generate([model], sample)
     assert_same(found, expected, nbest)
     own_choice = generator_of(tiny, family, [model], **given).generate([model], sample)
@@ -516,7 +516,7 @@ def test_what_cannot_be_rescored(tiny, judges):
         generator_of(tiny, "autoregressive", [model], own=own, beam=2)
     assert (
         type(generator_of(tiny, "autoregressive", [model], own=own, beam=2, max_len_b=7))
-        is PackedGenerator
+        is NativeGenerator
     )
     with pytest.raises(ValueError, match="--rescore-path: that model reads shorter translations"):
         generator_of(tiny, "autoregressive", [model], own=own, beam=2, max_len_b=8)

@@ -11,7 +11,7 @@ from tiny_models import SIZES, write_bundle
 
 import fairseq_hrt
 from fairseq_hrt.export import torch_decoder
-from fairseq_hrt.export.torch_decoder import choose_device
+from fairseq_hrt.export.torch_decoder import device_named
 from fairseq_hrt.native.bundles.decoder import Wanted
 
 
@@ -167,9 +167,9 @@ def test_devices_that_are_not_there(folder, monkeypatch, name, message):
 
 
 def test_devices_that_are_there(monkeypatch):
-    assert choose_device("cpu") == torch.device("cpu")
+    assert device_named("cpu") == torch.device("cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert choose_device(None).type == "cuda" and choose_device("cuda:1").index == 1
+    assert device_named(None).type == "cuda" and device_named("cuda:1").index == 1
     with pytest.raises(ValueError, match="finds 2 GPUs here"):
-        choose_device("cuda:2")
+        device_named("cuda:2")

@@ -19,12 +19,12 @@ def test_statistics(tiny):
     statistics = generator.statistics
     lengths = [len(best[0]["tokens"]) for best in found]
     assert statistics.sentences == 2 and statistics.tokens == sum(lengths)
-    assert statistics.row_passes == len(seen) == sum(statistics.proved.values())
+    assert statistics.row_passes == len(seen) == sum(statistics.verified.values())
     assert (
         statistics.passes == generator.counters.decoder_calls == max(item.number for item in seen)
     )
     assert statistics.pushed == sum(len(item.answers) for item in seen)
-    assert sum(count * passes for count, passes in statistics.proved.items()) == sum(lengths)
+    assert sum(count * passes for count, passes in statistics.verified.items()) == sum(lengths)
     size = DecoderSize.of(model)
     assert size == DecoderSize(layers=2, width=16, inner=24, vocabulary=16)
     # Written out for one layer of the formula: 8d²q + 4dqk + 4d²q + 4dqm + 4d·ffn·q, and 2dVq.
@@ -44,7 +44,7 @@ def test_statistics(tiny):
     json.dumps(statistics.to_json())
     for item in seen:
         tokens = found[item.sentence][0]["tokens"].tolist()
-        assert item.answers[: item.proved] == tokens[item.first : item.first + item.proved]
+        assert item.answers[: item.verified] == tokens[item.first : item.first + item.verified]
         assert len(item.guesses) == len(item.answers) - 1 == len(item.log_probs) - 1
 
 
@@ -54,7 +54,7 @@ def test_statistics_of_decoding_one_by_one(tiny):
     found = generator.generate([model], sample)
     statistics, tokens = generator.statistics, sum(len(best[0]["tokens"]) for best in found)
     assert statistics.tokens == statistics.row_passes == statistics.pushed == tokens > 0
-    assert statistics.proved == {1: tokens} and statistics.flops == statistics.plain_flops
+    assert statistics.verified == {1: tokens} and statistics.flops == statistics.plain_flops
 
 
 def multiplications(size, tokens, keys, source):
@@ -85,7 +85,7 @@ def test_the_figures_of_a_run():
     statistics = JacobiStatistics(mode="pj", sentences=2, tokens=12, row_passes=5, passes=4,
                                   pushed=30, flops=6_000_000_000,
                                   plain_flops=4_000_000_000, seconds=1.5,
-                                  proved=Counter({3: 2, 1: 3}))  # fmt: skip
+                                  verified=Counter({3: 2, 1: 3}))  # fmt: skip
     assert statistics.iteration_speedup == 12 / 5
     assert (
         statistics.report()

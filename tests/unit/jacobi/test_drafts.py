@@ -77,16 +77,16 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
 
 def test_a_corrected_word_does_not_spoil_the_rest_of_the_draft():
     drafter = ModelDrafter(lambda net_input, memories: [[5, 6, 7, 8, 9, 10, 2]])
-    for proved, expected in (
+    for verified, expected in (
         ([], [5, 6, 7]),
         ([5, 6, 11], [8, 9, 10]),
         ([5, 6, 11, 8], [9, 10, 2]),
         ([5, 6, 11, 8, 12, 9], [10, 2]),
         ([5, 6, 11, 8, 12, 9, 2], []),
     ):
-        if not proved:
+        if not verified:
             drafter.begin({})
-        assert drafter.propose(0, proved, [], 3) == expected
+        assert drafter.propose(0, verified, [], 3) == expected
     drafter.begin({})
     # A word left out.
     assert drafter.propose(0, [5, 6, 8], [], 2) == [9, 10]

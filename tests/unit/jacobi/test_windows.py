@@ -61,19 +61,19 @@ def test_windows_end_where_the_mode_says(mode, block, width, prefix, limit, data
     """However many tokens each pass proves: blocks begin at multiples of their size, and nothing
     reaches behind ``</s>``."""
     plan = WindowPlan(mode, block=block, width=width, prefix=prefix)
-    proved = 0
-    while proved <= limit:
-        size = plan.size(proved, limit)
-        end = proved + size
-        one_by_one = mode == "hgj" and prefix is not None and proved >= prefix
-        whole = {"pj": limit + 1, "frontier": proved + width}.get(
-            mode, (proved // block + 1) * block
+    verified = 0
+    while verified <= limit:
+        size = plan.size(verified, limit)
+        end = verified + size
+        one_by_one = mode == "hgj" and prefix is not None and verified >= prefix
+        whole = {"pj": limit + 1, "frontier": verified + width}.get(
+            mode, (verified // block + 1) * block
         )
         if mode == "hgj" and prefix is not None:
             whole = min(whole, prefix)
-        assert size >= 1 and end == (proved + 1 if one_by_one else min(whole, limit + 1))
-        proved += data.draw(st.integers(1, size))
+        assert size >= 1 and end == (verified + 1 if one_by_one else min(whole, limit + 1))
+        verified += data.draw(st.integers(1, size))
         # A block that is over has no answers left.
-        assert plan.keeps_answers(proved) == (
-            mode in ("frontier", "pj") or proved not in range(0, 99, block)
+        assert plan.keeps_answers(verified) == (
+            mode in ("frontier", "pj") or verified not in range(0, 99, block)
         )
