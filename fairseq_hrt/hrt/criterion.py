@@ -79,7 +79,5 @@ class HRTLoss(SmoothedLoss):
         super().reduce_metrics(logging_outputs)
         log = Sums(logging_outputs)
         for name, _, _ in TASKS:
-            log.mean(
-                f"{name}_nll_loss", f"{name}_ntokens", name=f"{name}_loss", factor=BITS, least=0
-            )
-        log.mean("chunked_sentences", "nsentences", name="chunked", least=0)
+            log.mean(f"{name}_nll_loss", f"{name}_ntokens", name=f"{name}_loss", factor=BITS)
+        log.mean("chunked_sentences", "nsentences", name="chunked")

@@ -32,21 +32,17 @@ class Sums:
     def __call__(self, key: str) -> float:
         return sum(float(output.get(key, 0)) for output in self.outputs)
 
-    def mean(
-        self, key: str, count: str, *, name: str = "", factor: float = 1.0, least: int = 1
-    ) -> None:
+    def mean(self, key: str, count: str, *, name: str = "", factor: float = 1.0) -> None:
         """Logs ``factor`` times the sum of ``key`` divided by that of ``count``; nothing if no
-        batch has the value.
+        batch has the value. fairseq averages such means by their counts, so batches all of whose
+        sentences were skipped do not count.
 
         Args:
             name: the name under which the quotient is logged; empty: ``key``.
-            least: the least weight that the quotient has among those that fairseq averages.
         """
         if any(key in output for output in self.outputs):
             total, weight = self(key), self(count)
-            metrics.log_scalar(
-                name or key, factor * total / max(weight, 1), max(weight, least), round=3
-            )
+            metrics.log_scalar(name or key, factor * total / max(weight, 1), weight, round=3)
 
 
 class FamilyLoss(FairseqCriterion):
@@ -91,8 +87,8 @@ class SmoothedLoss(FamilyLoss):
         """Logs ``loss`` in bits per token or, with ``sentence_avg``, per sentence, ``nll_loss`` in
         bits per token and ``ppl`` = 2 ** nll_loss, from sums over batches and workers."""
         log = Sums(logging_outputs)
-        log.mean("loss", "sample_size", factor=BITS, least=0)
-        log.mean("nll_loss", "ntokens", factor=BITS, least=0)
+        log.mean("loss", "sample_size", factor=BITS)
+        log.mean("nll_loss", "ntokens", factor=BITS)
         metrics.log_derived("ppl", lambda meters: 2 ** min(meters["nll_loss"].avg, 1000))
 
 
