@@ -24,7 +24,8 @@ MOST_MODELS = 64
 MOST_EXAMPLES, LONGEST_EXAMPLE = 10, 200
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}")
 _TASK = re.compile(r"[A-Za-z0-9_]{1,100}")
-_PREFIX = re.compile(r"[!-~]{1,100}")
+# A language token; where SentencePiece wrote it in the training, behind a separate mark of a word.
+_PREFIX = re.compile(r"(?:\u2581 )?[!-~]{1,100}")
 _TEXTS = ("source_lang", "target_lang", "tokenizer", "subwords")
 _NEEDED = ("format", "task", *_TEXTS)
 # Files that the native runtime reads, where a bundle has them.

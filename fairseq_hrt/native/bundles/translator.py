@@ -453,8 +453,7 @@ class Translator:
             begin += len(gap)
             own = self.in_words(sentence)
             if token and own.words and not self.pipeline.own_token(sentence)[0]:
-                words = [*self.pipeline.token_words[token], *own.words[prefix:]]
-                own = replace(own, words=words)
+                own = replace(own, words=self.pipeline.with_token(own.words, token))
             span = begin, begin + len(sentence)
             sentences.append(replace(own, text=line, start=start, span=span))
             begin += len(sentence)
@@ -464,7 +463,7 @@ class Translator:
     def mostly_unknown(self, line: Line) -> List[str]:
         """The words of a line that the model's dictionary lacks, if they are more than half of all
         words; else an empty list."""
-        words = self.in_words(line).words
+        words = self.in_words(line).words[self.pipeline.prefix_length :]
         return mostly_unknown(words, self.source, self.bundle.subwords)
 
     def unknown_words(self, line: str) -> List[str]:
@@ -540,6 +539,7 @@ class Translator:
             scheme=scheme,
             lexicon=lexicon,
             unknown=unknown,
+            first=self.pipeline.prefix_length,
         )
 
     def _text(

@@ -18,7 +18,7 @@ from .marian_shortlist import is_binary, read_binary, read_table
 from .marian_tensors import read_tensors
 from .plain_files import Settings, beside, parse_yaml, read_json, read_text
 from .tensors import Tensors
-from .vocabularies import Vocabulary, marian_vocabulary
+from .vocabularies import Vocabulary, load_sentencepiece, marian_vocabulary
 
 MODELS = (".npz", ".bin")
 # Names of decoder configurations; other YAML files come from training.
@@ -119,6 +119,8 @@ def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) ->
     if tokens:
         prefix, name = chosen_token(tokens, languages[1], "--target-language", folder)
         languages = languages[0], name
+        if spm[0] == named.vocabularies[0]:
+            prefix = _subwords(prefix, spm[0])
     return Converted(
         models=read,
         languages=_languages(folder, languages),
@@ -133,6 +135,13 @@ def read_marian(source: Path, languages: Tuple[Optional[str], Optional[str]]) ->
         card={"imported from": f"Marian: {', '.join(path.name for path in named.models)}"},
         shortlist=named.candidates(*vocabularies),
     )
+
+
+def _subwords(token: str, spm: Path) -> str:
+    """The subwords with which sources begin that have a language token, separated by spaces: Marian
+    segments token and text together, so that ``▁`` precedes a token that is one of the pieces."""
+    words = load_sentencepiece(spm).encode(token, out_type=str)
+    return " ".join(words[: words.index(token) + 1]) if token in words else token
 
 
 def _models_in(folder: Path) -> List[Path]:

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, Callable, Container, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Container, Iterable, List, Optional, Sequence, Tuple
 
 from .moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer, escape, unescape
 from .moses_rules import MosesRules
@@ -51,9 +51,6 @@ class TextPipeline:
         known: the words of a multilingual model. A line may begin with one of its language tokens
             (``>>deu<<``) to choose the target language; any other such token is text.
 
-    Attributes:
-        token_words: {language token: the subwords that precede a source of that language}.
-
     Raises:
         ValueError: a required package is not installed, or the file of codes cannot be read.
     """
@@ -67,47 +64,45 @@ class TextPipeline:
         self.recipe, self._known = recipe, known
         self._tokenize, self._detokenize = tokenization(recipe, rules)
         self._split, self._join = subword_units(recipe)
-        self.token_words: Remembered[str, List[str]] = Remembered(self._split_token)
+        self._prefix = (recipe.source_prefix or "").split()
 
     def words(self, line: str) -> List[str]:
         """The subwords of a raw line, for multilingual models with a language token in front; none
         if the line has only white space and control characters."""
-        text, prefix = one_line(line), self.recipe.source_prefix
+        text = one_line(line)
         if _SIGN.search(text) is None:
             return []
-        if prefix is None:
+        if not self._prefix:
             return self._split(self._tokenize(text))
         own, end = self.own_token(text)
         words = self._split(self._tokenize(text[end:]))
-        return [*self.token_words[own or prefix], *words] if words else []
+        return [*self.with_token(self._prefix, own), *words] if words else []
 
-    def _split_token(self, token: str) -> List[str]:
-        """The subwords of a language token: itself alone, unless it is a piece of the SentencePiece
-        model, as Marian can train one. That model then writes ``▁`` before it."""
-        words = self._split(token)
-        return words if token in words else [token]
+    def with_token(self, words: Sequence[str], token: Optional[str]) -> List[str]:
+        """The subwords of a source with another language token; None: with their own."""
+        first = self.prefix_length
+        return [*words] if token is None else [*words[: first - 1], token, *words[first:]]
 
     def own_token(self, line: str) -> Tuple[Optional[str], int]:
         """The language token with which a line names its own target language, as for other decoders
         of multilingual models, and the index in the line at which its text begins; (None, 0) for
         other lines."""
-        own = None if self.recipe.source_prefix is None else _TARGET_TOKEN.match(line)
+        own = _TARGET_TOKEN.match(line) if self._prefix else None
         return (own[1], own.end()) if own and own[1] in self._known else (None, 0)
 
     def unknown_token(self, line: str) -> Optional[str]:
         """The language token at the beginning of a line, such as ``>>xyz<<``, if the model has
         tokens of this form but not this one: it is then translated as text. Else None."""
-        if not (self.recipe.source_prefix or "").startswith(">>"):
+        if not self._prefix or not self._prefix[-1].startswith(">>"):
             return None
         own = _TARGET_TOKEN.match(line)
         return own[1] if own and own[1] not in self._known else None
 
     @property
     def prefix_length(self) -> int:
-        """The number of subwords that are prepended to every source: those of the language token if
-        the model needs one, else 0."""
-        prefix = self.recipe.source_prefix
-        return 0 if prefix is None else len(self.token_words[prefix])
+        """The number of subwords that are prepended to every source, the last one of which is the
+        language token; 0 if the model needs none."""
+        return len(self._prefix)
 
     def text(self, words: str) -> str:
         """Converts a model's output, subwords separated by spaces, to raw text."""

@@ -121,8 +121,8 @@ class TextRecipe:
         subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
         codes: file of subword-nmt's codes, or SentencePiece's model; None for ``none``.
         target_codes: such a file for the target language; None: the file ``codes``.
-        source_prefix: language token that a multilingual model needs in front of every source;
-            None: it needs none.
+        source_prefix: language token that a multilingual model needs in front of every source, or
+            the subwords (``▁ >>deu<<``) that end in it; None: it needs none.
         target_prefix: language token with which the model's translations begin, and which is
             removed from them; None: they begin with none.
     """

@@ -44,6 +44,7 @@ def with_words(
     scheme: str,
     lexicon: Mapping[str, str],
     unknown: str,
+    first: int = 0,
 ) -> List[str]:
     """The subwords of a translation, with ``<unk>`` replaced by the aligned source word or by that
     word's translation in a lexicon.
@@ -51,20 +52,21 @@ def with_words(
     Args:
         tokens: the translation's subwords.
         alignment: for each of ``tokens`` the index of the source subword that it is aligned with;
-            ``len(source)`` is ``</s>``, and an ``<unk>`` aligned with it is kept.
+            ``len(source)`` is ``</s>``. An ``<unk>`` aligned with that, or with a language token,
+            is kept.
         source: the source's subwords, unknown ones as they are in the text.
         scheme: the kind of subwords, see :func:`whole_words`.
         lexicon: {source word: its translation}.
         unknown: the token to replace, ``<unk>``.
+        first: the number of language tokens at the beginning of ``source``.
     """
     words, numbers = whole_words(source, scheme)
-    # A token aligned with </s>, behind the last subword, is not replaced.
     mark = "▁" if scheme == "sentencepiece" else ""
     found: List[str] = []
     last: Optional[int] = None
     for token, subword in zip(tokens, alignment):
-        place = numbers[subword] if subword < len(numbers) else len(words)
-        if token != unknown or place == len(words):
+        place = numbers[subword] if first <= subword < len(numbers) else None
+        if token != unknown or place is None:
             found.append(token)
             last = None
         elif place != last:

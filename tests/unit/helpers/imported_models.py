@@ -33,18 +33,22 @@ CONFIG = {
 
 @pytest.fixture(scope="session")
 def sentencepiece_model(tmp_path_factory):
+    return train_pieces(tmp_path_factory.mktemp("spm"))
+
+
+def train_pieces(folder, words=WORDS, **options):
+    """Trains a SentencePiece model of lines of ``words``; returns its path."""
     import sentencepiece
 
-    folder = tmp_path_factory.mktemp("spm")
     generator = np.random.default_rng(0)
-    lines = [" ".join(generator.choice(WORDS, 6)) for _ in range(200)]
+    lines = [" ".join(generator.choice(words, 6)) for _ in range(200)]
     (folder / "text").write_text("\n".join(lines))
     sentencepiece.SentencePieceTrainer.train(
         input=str(folder / "text"),
         model_prefix=str(folder / "m"),
-        vocab_size=60,
         minloglevel=2,
         hard_vocab_limit=False,
+        **{"vocab_size": 60, **options},
     )
     return folder / "m.model"
 

@@ -191,7 +191,7 @@ def test_where_no_description_is(folder):
         read_description(folder / "codes", 1, for_runtime=True)
 
 
-@pytest.mark.parametrize("prefix", ["de_DE", ">>deu<<", "__de__"])
+@pytest.mark.parametrize("prefix", ["de_DE", ">>deu<<", "__de__", "▁ >>deu<<"])
 def test_language_tokens(folder, prefix):
     assert read(folder, source_prefix=prefix, target_prefix=prefix)["target_prefix"] == prefix
 

@@ -4,7 +4,9 @@ written."""
 import json
 
 import pytest
+from imported_models import train_pieces
 
+from fairseq_hrt.native.bundles.bundle import load_bundle
 from fairseq_hrt.native.bundles.pretrained import from_pretrained
 from fairseq_hrt.native.conversion import Wishes, import_model
 from fairseq_hrt.native.conversion.hugging_face_folders import read_hugging_face
@@ -41,6 +43,12 @@ def test_a_multilingual_marian_needs_its_target_language(hugging_face_folder, tm
         and words(">>deu<< a man")[0] == ">>deu<<"
     )
     assert words("") == [] and words("\t") == []
+    # transformers puts the token before the pieces of the text, even where it is a piece itself.
+    train_pieces(tmp_path, user_defined_symbols=[">>deu<<", ">>fra<<"], vocab_size=62).replace(
+        made.path / "source.spm"
+    )
+    import_model(made.path, tmp_path / "other", Wishes(target_language="fra"))
+    assert load_bundle(tmp_path / "other").pipeline().words("a man") == words("a man")
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ import re
 import shutil
 
 import pytest
-from imported_models import pieces, write_bin, write_shortlist, yaml
+from imported_models import pieces, train_pieces, write_bin, write_shortlist, yaml
 
 from fairseq_hrt.native.bundles.bundle import load_bundle
 from fairseq_hrt.native.conversion import Wishes, import_model
 from fairseq_hrt.native.conversion.marian import is_marian, read_marian
+from fairseq_hrt.native.conversion.vocabularies import load_sentencepiece
 
 BOTH = ("en", "de")
 
@@ -321,6 +322,22 @@ def test_multilingual_models_of_opus_mt(marian_folder, sentencepiece_model, tmp_
     # Other tokens are text.
     assert pipeline.words(">>xyz<< a")[0] == ">>fra<<" and len(pipeline.words(">>xyz<< a")) > 2
     assert pipeline.recipe.tokenizer == "space"
+
+
+def test_tokens_that_are_pieces_of_marians_own_vocabulary(marian_folder, tmp_path):
+    """Marian segments them together with the text."""
+    made = marian_folder()
+    model = made.path / "vocab.ende.spm"
+    model.unlink()
+    tokens = [">>deu<<", ">>fra<<"]
+    # As many pieces as the model has words.
+    train_pieces(tmp_path, user_defined_symbols=tokens, vocab_size=made.rows).rename(model)
+    import_model(made.path, tmp_path / "bundle", Wishes("en", "fra"))
+    bundle = load_bundle(tmp_path / "bundle")
+    words, marian = bundle.pipeline().words, load_sentencepiece(model).encode
+    assert bundle.source_prefix == "▁ >>fra<<"
+    assert words("a man") == marian(">>fra<< a man", out_type=str)
+    assert words(">>deu<< a man") == marian(">>deu<< a man", out_type=str)
 
 
 def test_signs_that_yaml_does_not_allow(marian_folder, sentencepiece_model):

@@ -222,14 +222,15 @@ def test_language_tokens_lead_sources_and_are_not_written():
     )
 
 
-def test_a_language_token_may_be_a_piece(tmp_path):
+def test_a_language_token_may_follow_a_mark(tmp_path):
     """As where Marian trains SentencePiece with tokens as user-defined symbols: the same subwords
     as that model makes of the token and the line."""
     model = train_sentencepiece(
         tmp_path, "s", vocab_size=40, user_defined_symbols=[">>deu<<", ">>fra<<"]
     )
-    recipe = TextRecipe("en", "de", "space", "sentencepiece", model, source_prefix=">>deu<<")
+    recipe = TextRecipe("en", "de", "space", "sentencepiece", model, source_prefix="▁ >>deu<<")
     pipeline = TextPipeline(recipe, known={">>deu<<", ">>fra<<"})
+    assert pipeline.unknown_token(">>spa<< a") == ">>spa<<"
     whole, _ = subword_units(recipe)
     assert pipeline.words("red man") == whole(">>deu<< red man")
     assert pipeline.words(">>fra<< red man") == whole(">>fra<< red man")

@@ -47,6 +47,14 @@ def test_a_cut_off_word_and_an_empty_line():
     ) == ["<unk>", "</s>"]
 
 
+def test_language_tokens_are_not_written():
+    written = with_words(
+        ["<unk>", "<unk>"], [0, 1], ["en_XX", "▁a"],
+        scheme="sentencepiece", lexicon={}, unknown="<unk>", first=1,
+    )  # fmt: skip
+    assert written == ["<unk>", "▁a"]
+
+
 def test_words_for_unknown_ones():
     source, lexicon = "the big zebra".split(), {"zebra": "Zebra", "big": "gross"}
 

@@ -56,6 +56,16 @@ class Copying:
         return found
 
 
+class Unsure(Copying):
+    """A decoder whose translation consists of <unk>."""
+
+    def decode(self, prepared, rows, wanted, watch):
+        found = super().decode(prepared, rows, wanted, watch)
+        for (one,) in found:
+            one.tokens = [*([3] * (len(one.tokens) - 1)), 2]
+        return found
+
+
 def bundle_of(folder: Path, tokenizer: str, subwords: str, model: Path) -> Bundle:
     codes = None
     known = [*WORDS, *".,!?()", "&apos;", "10", "5"]
@@ -171,9 +181,10 @@ def test_a_language_token_is_no_symbol(tmp_path, sentencepiece_model):
     lines = [">>fra<< The man runs. The dog sleeps.", "The man runs. The dog sleeps."]
     firsts = [[one.words[0] for one in model.in_sentences(line)] for line in lines]
     assert firsts == [[">>fra<<"] * 2, [">>deu<<"] * 2]
-    # Tokens of several subwords, as where they are pieces of SentencePiece.
-    for token in (">>fra<<", ">>deu<<"):
-        model.pipeline.token_words[token] = ["▁", token]
+    assert model.mostly_unknown("zebra") == ["zebra"]
+    assert Translator(bundle, Unsure()).translate("a man", replace_unk=True) == "<unk> a man"
+    # SentencePiece writes a mark before tokens that are its pieces.
+    model = Translator(dataclasses.replace(bundle, source_prefix="▁ >>deu<<"), Copying())
     first, second = model.in_sentences(lines[0])
     assert first.words[:3] == ["▁", ">>fra<<", "The"]
     assert second.words[:3] == ["▁", ">>fra<<", "The"]
