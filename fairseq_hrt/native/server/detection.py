@@ -5,7 +5,7 @@ import threading
 from typing import Any, Dict, List, Sequence
 
 from ..io.forks import renew_in_forks
-from .languages import language_of
+from ..text.languages import language_of
 
 
 class _Turns:
@@ -32,8 +32,8 @@ class LanguageDetector:
 
     Args:
         languages: codes of the languages that may be found, in the form in which answers have
-            them; see :func:`.languages.language_of`. A text without letters counts as a text in
-            the first one of the list.
+            them; see :func:`..text.languages.language_of`. A text without letters counts as a text
+            in the first one of the list.
     """
 
     def __init__(self, languages: Sequence[str]) -> None:

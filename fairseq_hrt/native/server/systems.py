@@ -14,8 +14,8 @@ from ..io.escaping import printable, shown
 from ..options.values import SCHEMA, DecodingOptions, UnsupportedOption
 from ..runtime.library import LibraryUnavailable
 from ..text.glossary import Glossary
+from ..text.languages import standard
 from .errors import RequestError, invalid
-from .languages import standard
 from .metrics import Metrics
 from .requests import TranslationRequest, unsupported_language
 from .settings import Settings
@@ -356,8 +356,8 @@ class Catalogue:
 
     def in_own_codes(self, request: TranslationRequest) -> TranslationRequest:
         """The request with the systems' own codes of its languages, in lower case, where it has
-        others (``zh-Hans`` for ``zh``, ``pt-BR`` for ``pt_BR``); see :func:`.languages.standard`.
-        A code that no system has stays."""
+        others (``zh-Hans`` for ``zh``, ``pt-BR`` for ``pt_BR``); see
+        :func:`..text.languages.standard`. A code that no system has stays."""
         own = [code.lower() for code in self.codes]
 
         def known(code: str) -> str:

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import List, Sequence
 
+from .languages import language_of
+
 logger = logging.getLogger(__name__)
 
 
@@ -62,7 +64,9 @@ def _pieces(line: str, language: str) -> List[str]:
 
 def split(text: str, language: str) -> Segments:
     """Splits a text into sentences; each line break ends one. Returns the sentences, stripped, and
-    the white space around them. ``language``: code of the text's language, e.g. ``en``."""
+    the white space around them. ``language``: code of the text's language, e.g. ``en`` or
+    ``deu_Latn``."""
+    language = language_of(language)
     sentences, gaps, gap = [], [], ""
     # Line breaks are split off first. White space around them is left to strip(): an expression
     # that matches it before a line break takes quadratic time on long runs without one.

@@ -6,9 +6,10 @@ import threading
 
 import pytest
 
-from fairseq_hrt.native.server import detection, languages
+from fairseq_hrt.native.server import detection
 from fairseq_hrt.native.server.detection import LanguageDetector
-from fairseq_hrt.native.server.languages import language_of, standard
+from fairseq_hrt.native.text import languages
+from fairseq_hrt.native.text.languages import language_of
 
 
 @pytest.mark.parametrize(
@@ -45,18 +46,6 @@ def test_the_served_ones_by_their_probability(monkeypatch):
         {"confidence": 30.2, "language": "de_DE"},
         {"confidence": 1.2, "language": "en"},
     ]
-
-
-def test_codes_of_languages():
-    for codes, found in (
-        ("de de_DE DE-AT deu ger deu_Latn", "de"), ("zh zh_CN zho_Hans cmn zt", "zh"),
-        ("pt pt_BR por_Latn pb pt-PT", "pt"), ("nb nob_Latn no nor", "no"), ("kik_Latn ki", "kik"),
-    ):  # fmt: skip
-        assert {language_of(code) for code in codes.split()} == {found}
-    for same in (("zh", "zh-Hans", "zho_Hans"), ("zt", "zh_Hant"), ("pb", "pt_BR", "por-br")):
-        assert len({standard(code) for code in same}) == 1
-    assert standard("Tlh_X") == "tlh-x" and standard("pt") != standard("pb")
-    assert standard("zh") != standard("zt") and standard("de_DE") != standard("de")
 
 
 def test_two_letter_codes_are_those_of_the_detector():

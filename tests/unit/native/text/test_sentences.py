@@ -65,6 +65,19 @@ def test_what_stands_around_sentences_stays():
     assert segments.join(["1", "2", "3"]) == "  1 2\r\n\r\n\t3"
 
 
+@pytest.mark.parametrize(
+    "text, languages",
+    [
+        ("Am 3. Mai kam z. B. Dr. Meier. Er ging.", "de deu deu_Latn de_DE"),
+        ("Ναι; Όχι.", "el ell_Grek"),
+        ("Բարև։ Ես եմ։", "hy hye_Armn"),
+    ],
+)
+def test_a_language_is_split_alike_by_all_its_codes(text, languages):
+    for language in languages.split():
+        assert len(split(text, language).sentences) == 2
+
+
 @pytest.mark.parametrize("space", "\xa0\u1680\u2003\u3000")
 def test_white_space_of_several_bytes(space):
     """sentencex itself panics here."""
