@@ -41,7 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("-t", "--target-language", metavar="NAME", help="target language, likewise")
     add_examples_argument(parser, "none")
     text = parser.add_argument_group("text, where the model's files do not tell")
-    add_text_arguments(text, "found out from the files, else space")
+    add_text_arguments(text, "found out from the files, else space and none")
     add_runtime_arguments(parser, "words of the vocabulary")
     return parser
 

@@ -298,9 +298,9 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
 
     Args:
         folder: the model's folder.
-        following: the first row after those of the SentencePiece pieces. If no file gives the rows
-            of language tokens, these get the rows from ``following`` on, in the order in which the
-            tokeniser's files list the tokens.
+        following: the first row after those of the SentencePiece pieces. Language tokens whose rows
+            no file gives get the rows from ``following`` on, in the order in which the tokeniser's
+            files list all tokens.
 
     Raises:
         ValueError: the row of a token is not an integer from 0.
@@ -317,10 +317,9 @@ def language_tokens(folder: Path, following: int) -> Dict[str, int]:
                 else []
             )
             ordered = ordered or [one for one in tokens if _is_language(one)]
+    listed = {token: following + number for number, token in enumerate(dict.fromkeys(ordered))}
     found = {token: row for token, row in added_tokens(folder).items() if _is_language(token)}
-    if found:
-        return found
-    return {token: following + number for number, token in enumerate(dict.fromkeys(ordered))}
+    return {**listed, **found}
 
 
 def _is_language(token: Any) -> bool:

@@ -9,13 +9,15 @@ from ..bundles.data_options import language_of_data
 from ..io.escaping import shown
 from ..io.progress import Doing
 from ..options.values import SCHEMA, DecodingOptions
-from ..text.pipeline import LANGUAGE_TOKEN
+from ..text.pipeline import LANGUAGE_TOKEN, subword_units
+from ..text.recipe import TextRecipe, kind_of_subwords
 from .converted import Converted, Wishes, write_bundle
 from .fairseq_checkpoints import is_fairseq, read_fairseq, unknown_kind
 from .hugging_face import CONFIG
 from .hugging_face_folders import read_hugging_face
 from .marian import MODELS, is_marian, read_marian
 from .plain_files import WHOLE, refuse_links_outside
+from .vocabularies import require_pieces
 
 
 def import_model(
@@ -71,8 +73,13 @@ def import_model(
     runtime = wishes.runtime or (None if wishes.checkpoint else "int8")
     if runtime is not None:
         _require_native_options(converted, wishes.checkpoint)
+    converted = _prepared(converted, wishes, place)
+    if converted.subwords == "sentencepiece" and (codes := converted.codes) is not None:
+        sides = (codes, converted.source), (converted.target_codes or codes, converted.target)
+        for path, words in dict.fromkeys(sides):
+            require_pieces(path, words)
     return write_bundle(
-        _prepared(converted, wishes),
+        converted,
         folder,
         runtime=runtime,
         lines=wishes.lines or _sample(converted),
@@ -104,27 +111,39 @@ def _require_native_options(converted: Converted, checkpoint: bool) -> None:
             )
 
 
-def _prepared(converted: Converted, wishes: Wishes) -> Converted:
-    """Adds the user's examples and text preparation to a converted model; ValueError if the user
-    gives subwords or codes for a model whose folder has codes."""
-    converted = replace(converted, examples=wishes.examples)
-    told = (wishes.subwords, wishes.codes, wishes.target_codes) != (None, None, None)
-    if wishes.tokenizer is None and not told:
-        return converted
+def _prepared(converted: Converted, wishes: Wishes, folder: Path) -> Converted:
+    """Adds the user's examples and text preparation to a converted model, which was read from
+    ``folder``.
+
+    Raises:
+        ValueError: the user gives subwords or codes for a model whose folder has codes, or none for
+            a vocabulary of subwords, or files that are not such codes.
+    """
+    tokenizer = wishes.tokenizer or converted.tokenizer
+    converted = replace(converted, examples=wishes.examples, tokenizer=tokenizer)
     if converted.codes is not None:
-        if told:
+        if (wishes.subwords, wishes.codes, wishes.target_codes) != (None, None, None):
             raise ValueError(
                 "--subwords, --codes and --target-codes: the model brings its own codes"
                 f" ({converted.codes.name}); leave these options out"
             )
-        return replace(converted, tokenizer=wishes.tokenizer or converted.tokenizer)
-    subwords = wishes.subwords or ("none" if wishes.codes is None else "subword-nmt")
+        return converted
+    subwords, kind = wishes.subwords, kind_of_subwords(converted.source.words)
+    if subwords is None and wishes.codes is None and kind != "none":
+        raise ValueError(
+            f"{folder} holds no codes for its vocabulary of subwords ({kind}): give their file by"
+            " --codes, or --subwords none if the model has whole words"
+        )
+    if subwords is None and wishes.codes is not None and kind == "none":
+        kind = "subword-nmt"
+    recipe = TextRecipe(
+        *converted.languages, tokenizer, subwords or kind, wishes.codes, wishes.target_codes
+    )
+    # Errors name the user's files, not their copies in the bundle.
+    for one in (recipe, recipe.reversed()):
+        subword_units(one)
     return replace(
-        converted,
-        tokenizer=wishes.tokenizer or converted.tokenizer,
-        subwords=subwords,
-        codes=wishes.codes,
-        target_codes=wishes.target_codes,
+        converted, subwords=recipe.subwords, codes=recipe.codes, target_codes=recipe.target_codes
     )
 
 

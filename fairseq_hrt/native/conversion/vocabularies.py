@@ -4,6 +4,7 @@ fairseq's dictionaries begin with ``<s>``, ``<pad>``, ``</s>``, ``<unk>``. The r
 matrices, one per word, are therefore reordered; words that the model lacks get rows of zeros.
 """
 
+import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,15 @@ from ..io.escaping import shown
 from ..text.dictionary import SPECIAL
 from .plain_files import parse_yaml, read_bytes, read_json, read_text
 
+logger = logging.getLogger(__name__)
+
 # Characters that no word of a dictionary can have: spaces, line breaks, lone surrogates.
 _UNWRITABLE = re.compile("[ \t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
 # Replaces words that cannot be written or are missing.
 FILLER = "madeupword{:04d}"
+# The share of a SentencePiece model's pieces that a vocabulary may lack without a warning: those
+# that did not occur in the training text.
+MISSING = 0.05
 
 
 @dataclass(frozen=True)
@@ -172,6 +178,41 @@ def load_sentencepiece(path: Path) -> Any:
 def pieces(model: Any) -> List[str]:
     """The pieces of a SentencePiece model, in the order of their ids."""
     return [model.id_to_piece(number) for number in range(model.get_piece_size())]
+
+
+def require_pieces(path: Path, vocabulary: Vocabulary) -> None:
+    """Compares the pieces of a SentencePiece model, apart from its control symbols, with a model's
+    vocabulary. Logs a warning if some are missing there (MISSING), or have white space inside.
+
+    Raises:
+        ValueError: the file is not a SentencePiece model, or most of its pieces are missing.
+    """
+    model, words = load_sentencepiece(path), set(vocabulary.words)
+    ordinary = [
+        model.id_to_piece(number)
+        for number in range(model.get_piece_size())
+        if not (model.is_control(number) or model.is_unknown(number) or model.is_unused(number))
+    ]
+    missing = [piece for piece in ordinary if piece not in words]
+    told = f"{path}: {len(missing)} of its {len(ordinary)} pieces ({shown(missing[:3])}, …)"
+    if 2 * len(missing) > len(ordinary):
+        raise ValueError(
+            f"{told} are not in the model's vocabulary: the file belongs to another model; put this"
+            " model's SentencePiece model there"
+        )
+    if len(missing) > MISSING * len(ordinary):
+        logger.warning(
+            "%s are not in the model's vocabulary: does the file belong to this model?", told
+        )
+    spaced = [piece for piece in words.intersection(ordinary) if piece.split() != [piece]]
+    if spaced:
+        logger.warning(
+            "%s: %d pieces have white space inside, such as %s; they are split there, as fairseq"
+            " does, so words that the model has not seen in its training take their place",
+            path,
+            len(spaced),
+            shown(min(spaced)),
+        )
 
 
 def marian_vocabulary(path: Path, rows: int) -> Vocabulary:

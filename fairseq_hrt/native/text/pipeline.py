@@ -206,7 +206,12 @@ def subword_units(
     # fairseq splits the pieces at white space within them.
     return (
         lambda text: " ".join(model.encode(text, out_type=str)).split(),
-        lambda words: target.decode_pieces(words.split(" ")).replace("\u2581", " ").strip(),
+        lambda words: (
+            # In two parts it is not the special symbol, for which SentencePiece writes " ⁇ ".
+            target.decode_pieces(words.replace("<unk>", "< unk>").split(" "))
+            .replace("\u2581", " ")
+            .strip()
+        ),
     )
 
 

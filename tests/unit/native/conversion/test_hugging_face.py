@@ -180,7 +180,8 @@ def test_language_tokens_by_number_or_in_order(tmp_path):
     }
     numbered = {"added_tokens_decoder": entries}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(numbered))
-    assert language_tokens(tmp_path, 10) == {"en_XX": 7}
+    # One that has no number keeps its place, as older files number only those of fine-tuning.
+    assert language_tokens(tmp_path, 10) == {"de_DE": 10, "en_XX": 7}
     numbered["added_tokens_decoder"] = {"x": {"content": "en_XX"}}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(numbered))
     with pytest.raises(ValueError, match="must be an integer"):

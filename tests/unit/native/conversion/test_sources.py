@@ -1,8 +1,11 @@
 """Any source is imported or refused on one line; nothing in it is run."""
 
 import random
+import re
+import shutil
 
 import pytest
+from imported_models import train_pieces
 
 from fairseq_hrt.native.conversion import Wishes, import_model, sources
 from fairseq_hrt.native.conversion.converted import Converted
@@ -40,18 +43,61 @@ def test_text_that_the_model_brings_itself(marian_folder, tmp_path):
             import_model(folder, tmp_path / "bundle", wish)
 
 
-def test_codes_alone_are_those_of_subword_nmt(tmp_path):
+def vocabulary(words):
+    return Vocabulary(tuple(words), (), 0)
+
+
+PIECES, UNITS, WHOLE_WORDS = ["▁a", "b"], ["a@@", "b"], ["a", "b"]
+
+
+def prepared(words, wishes, folder):
+    converted = Converted([], ("en", "de"), vocabulary(words), vocabulary(words))
+    return sources._prepared(converted, wishes, folder)
+
+
+def test_codes_are_of_the_kind_that_the_vocabulary_shows(tmp_path, sentencepiece_model):
     """Of a model that brings a plain vocabulary only."""
-    converted = Converted([], ("en", "de"), Vocabulary((), (), 0), Vocabulary((), (), 0))
-    made = sources._prepared(converted, Wishes(codes=tmp_path / "codes", tokenizer="moses"))
-    assert (made.tokenizer, made.subwords, made.codes) == (
-        "moses",
-        "subword-nmt",
-        tmp_path / "codes",
-    )
-    both = sources._prepared(converted, Wishes(codes=tmp_path / "a", target_codes=tmp_path / "b"))
-    assert (both.codes, both.target_codes) == (tmp_path / "a", tmp_path / "b")
-    assert sources._prepared(converted, Wishes(tokenizer="moses")).subwords == "none"
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\na b</w>\n")
+    for words, own, kind in (
+        (PIECES, sentencepiece_model, "sentencepiece"),
+        (UNITS, codes, "subword-nmt"),
+        (WHOLE_WORDS, codes, "subword-nmt"),
+    ):
+        made = prepared(words, Wishes(codes=own, target_codes=own, tokenizer="moses"), tmp_path)
+        assert (made.tokenizer, made.subwords) == ("moses", kind)
+        assert (made.codes, made.target_codes) == (own, own)
+    assert prepared(WHOLE_WORDS, Wishes(tokenizer="moses"), tmp_path).subwords == "none"
+    assert prepared(UNITS, Wishes(subwords="none"), tmp_path).subwords == "none"
+
+
+def test_subwords_without_their_codes(tmp_path, sentencepiece_model):
+    for words, wishes, message in (
+        (PIECES, Wishes(), "of subwords (sentencepiece): give their file by --codes, or"),
+        (UNITS, Wishes(tokenizer="moses"), f"{tmp_path} holds no codes for its vocabulary of"),
+        (WHOLE_WORDS, Wishes(codes=sentencepiece_model), f"{sentencepiece_model} cannot be read"),
+        (
+            WHOLE_WORDS,
+            Wishes(target_codes=sentencepiece_model),
+            f"--target-codes '{sentencepiece_model}': give the source language's codes",
+        ),
+        (
+            UNITS,
+            Wishes(codes=tmp_path / "none", target_codes=sentencepiece_model),
+            f"{tmp_path / 'none'} cannot be read as codes",
+        ),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            prepared(words, wishes, tmp_path)
+
+
+def test_pieces_of_another_vocabulary(hugging_face_folder, tmp_path):
+    other = train_pieces(tmp_path, words="человек в красной рубашке бежит".split())
+    for kind, name in (("marian", "source.spm"), ("m2m_100", "sentencepiece.bpe.model")):
+        folder = hugging_face_folder(kind).path
+        shutil.copy(other, folder / name)
+        with pytest.raises(ValueError, match=f"{name}: .* are not in the model's vocabulary"):
+            import_model(folder, tmp_path / "bundle", Wishes("en", "de"))
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,15 @@ import json
 
 import numpy as np
 import pytest
-from imported_models import pieces
+from imported_models import WORDS, pieces, train_pieces
 
 from fairseq_hrt.native.conversion.vocabularies import (
+    Vocabulary,
     by_number,
     load_sentencepiece,
     make_vocabulary,
     marian_vocabulary,
+    require_pieces,
     specials_in,
 )
 from fairseq_hrt.native.text.dictionary import Words
@@ -95,3 +97,23 @@ def test_other_files_are_no_sentencepiece_models(tmp_path, content):
     (tmp_path / "v.spm").write_bytes(content)
     with pytest.raises(ValueError, match="not a SentencePiece model"):
         load_sentencepiece(tmp_path / "v.spm")
+
+
+def test_pieces_that_the_model_lacks(tmp_path, caplog):
+    words = [*WORDS, "10\xa0000"]
+    path = train_pieces(tmp_path, words=words, normalization_rule_name="identity")
+    own = pieces(path)[3:]
+    spaced = [piece for piece in own if "\xa0" in piece]
+    plain = [piece for piece in own if piece not in spaced]
+
+    def warnings(words):
+        caplog.clear()
+        require_pieces(path, Vocabulary(tuple(words), (), 0))
+        return " ".join(record.getMessage() for record in caplog.records)
+
+    # Such as did not occur in the training.
+    assert spaced and warnings(plain) == ""
+    assert f"{len(spaced)} pieces have white space inside" in warnings(own)
+    assert "are not in the model's vocabulary: does" in warnings(plain[len(plain) // 4 :])
+    with pytest.raises(ValueError, match="the file belongs to another model"):
+        warnings(plain[: len(plain) // 3])

@@ -193,6 +193,14 @@ def test_each_language_has_its_own_pieces_and_bytes_become_letters(tmp_path):
     assert alone.reversed().codes == source and alone.reversed().target_codes is None
 
 
+def test_unknown_words_are_written_as_such(tmp_path):
+    """As by fairseq; SentencePiece alone writes ⁇ and more spaces."""
+    model = train_sentencepiece(tmp_path, "s", vocab_size=30)
+    pipeline = TextPipeline(TextRecipe("en", "de", "space", "sentencepiece", model))
+    assert pipeline.text("▁red ▁ <unk> ▁man") == "red <unk> man"
+    assert pipeline.text("<unk>") == "<unk>" and pipeline.text("▁re<unk>") == "re<unk>"
+
+
 def test_language_tokens_lead_sources_and_are_not_written():
     recipe = TextRecipe("en", "de", "space", "none", source_prefix=">>deu<<", target_prefix="de_DE")
     pipeline = TextPipeline(recipe, known={">>deu<<", ">>fra<<"})
