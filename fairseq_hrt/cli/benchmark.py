@@ -33,11 +33,12 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
 
 from ..native.bundles.data_options import language_pair
 from ..native.io.files import write_text
 from ..native.options.conditions import flag
+from ..native.text.dictionary import Words
 from ..native.text.pipeline import TextPipeline
 from ..native.text.recipe import TextRecipe
 from .command import (
@@ -184,7 +185,8 @@ def run(options: argparse.Namespace) -> None:
     # Mistakes of the user are reported before anything is loaded.
     specs, settings = systems_to_compare(options), settings_of(options)
     recipe = _recipe_of(specs, options)
-    raw = read_raw_text(options, recipe)
+    told = _told(options) if options.sources else {}
+    raw = read_raw_text(options, recipe_of_bundle(specs, told=told) if told else recipe)
     limits = read_limits(options.length_bins) if options.length_bins else None
     detokenize = quality.build_detokenizer(options.detokenize, recipe)
     if options.comet:
@@ -335,12 +337,14 @@ def _recipe_of(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> Op
     Raises:
         ValueError: something is left to it, and two bundles have different ones.
     """
-    told = any(getattr(options, name) is not None for name in PREPARATION)
     missing = [
         flags
         for flags, left in (
             ("--detokenize", options.detokenize is None),
-            ("--tokenizer (--subwords, --codes)", options.sources is not None and not told),
+            (
+                "--tokenizer (--subwords, --codes)",
+                options.sources is not None and not _told(options),
+            ),
         )
         if left
     ]
@@ -351,6 +355,12 @@ def _recipe_of(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> Op
     )
 
 
+def _told(options: argparse.Namespace) -> Dict[str, Any]:
+    """What the options say of the text preparation, by the names in PREPARATION."""
+    given = {name: getattr(options, name) for name in PREPARATION}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def read_raw_text(
     options: argparse.Namespace, recipe: Optional[TextRecipe] = None
 ) -> "Optional[RawText]":
@@ -359,8 +369,8 @@ def read_raw_text(
 
     Args:
         options: the options of the command line.
-        recipe: the text preparation of a bundle, used unless the options name another; None: it is
-            found out from the data.
+        recipe: the text preparation of a bundle, changed as the options say; None: it is found out
+            from the options and the data.
 
     Raises:
         ValueError: a preparation is given without ``--sources``, or the languages or the
@@ -370,8 +380,7 @@ def read_raw_text(
     from ..evaluation.comparison import RawText
     from ..export.preparation import find_recipe
 
-    given = {name: getattr(options, name) for name in PREPARATION}
-    told = [flag(name) for name, value in given.items() if value is not None]
+    told = [*map(flag, _told(options))]
     if options.sources is None:
         if told:
             raise ValueError(
@@ -388,9 +397,11 @@ def read_raw_text(
             f"{options.data}: the languages cannot be inferred from the names of its files; give"
             " --source-lang and --target-lang"
         )
-    if recipe is None or told:
-        recipe, _ = find_recipe(Path(data), (source, target), **given)
-    return RawText(TextPipeline(recipe), quality.read_lines(options.sources))
+    if recipe is None:
+        recipe, _ = find_recipe(Path(data), (source, target), **_told(options))
+    known = () if recipe.source_prefix is None else Words(Path(data) / f"dict.{source}.txt").words
+    pipeline = TextPipeline(recipe, known=frozenset(known))
+    return RawText(pipeline, quality.read_lines(options.sources))
 
 
 def pin(threads: int) -> None:

@@ -7,7 +7,8 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 from ..native.bundles.bundle import Bundle, load_bundle
 from ..native.text.recipe import (
@@ -148,15 +149,24 @@ def _is_bundle(path: Path) -> bool:
 
 
 def recipe_of_bundle(
-    specs: "Sequence[SystemSpec]", advice: str = "compare each of them alone"
+    specs: "Sequence[SystemSpec]",
+    advice: str = "compare each of them alone",
+    told: Mapping[str, Any] = MappingProxyType({}),
 ) -> Optional[TextRecipe]:
     """The text preparation of those systems whose path is a bundle; None if no path is one.
+
+    Args:
+        specs: the systems.
+        advice: see below.
+        told: values that replace the bundles' own, by the names in PREPARATION.
 
     Raises:
         ValueError: the text of two bundles is not prepared equally; the message ends in ``advice``.
     """
     bundles = [spec for spec in specs if _is_bundle(Path(spec.path))]
-    recipes = [load_bundle(Path(spec.path), for_runtime=True).recipe for spec in bundles]
+    recipes = [
+        _changed(load_bundle(Path(spec.path), for_runtime=True).recipe, told) for spec in bundles
+    ]
     for spec, recipe in zip(bundles, recipes):
         if _steps(recipe) != _steps(recipes[0]):
             first, other = (
@@ -168,6 +178,14 @@ def recipe_of_bundle(
                 f" steps or codes; {advice}"
             )
     return recipes[0] if recipes else None
+
+
+def _changed(recipe: TextRecipe, told: Mapping[str, Any]) -> TextRecipe:
+    """The recipe with other values. The bundle's codes do not go with other subwords, nor its
+    target codes with other codes."""
+    if "codes" in told or told.get("subwords", recipe.subwords) != recipe.subwords:
+        told = {"codes": None, "target_codes": None, **told}
+    return replace(recipe, **told)
 
 
 def _steps(recipe: TextRecipe) -> Tuple[Any, ...]:

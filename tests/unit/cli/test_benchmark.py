@@ -1,7 +1,9 @@
 """``fairseq-hrt benchmark``: what is wrong is said before anything is loaded, and results are
 written."""
 
+import json
 import os
+from dataclasses import replace
 
 import pytest
 from invented_results import make_comparison
@@ -150,11 +152,12 @@ def test_raw_lines_and_their_preparation(tmp_path, monkeypatch):
     (tmp_path / "train.fr-en.fr.idx").touch()
     options.source_lang = None
     assert read_raw_text(options).pipeline.recipe.source_lang == "fr"
-    # A bundle's own preparation, unless another one is told.
-    recipe = TextRecipe("de", "en", "space+lower", "none")
-    assert read_raw_text(options, recipe).pipeline.recipe.tokenizer == "space"
-    options = parse("--sources", tmp_path / "x", "-s", "de", "-t", "en")
-    assert read_raw_text(options, recipe).pipeline.words("A b") == ["a", "b"]
+    # A bundle's own preparation, and the other tokens of a multilingual model.
+    options.source_lang = "de"
+    recipe = TextRecipe("de", "en", "space+lower", "none", source_prefix=">>eng<<")
+    (tmp_path / "dict.de.txt").write_text(">>fra<< 1\n")
+    words = read_raw_text(options, recipe).pipeline.words
+    assert words("A b") == [">>eng<<", "a", "b"] and words(">>fra<< A") == [">>fra<<", "a"]
     with pytest.raises(ValueError, match="--tokenizer: this prepares raw source lines"):
         read_raw_text(parse("--tokenizer", "space"))
 
@@ -169,6 +172,35 @@ def test_translations_of_a_bundle_are_restored_by_its_preparation(tmp_path):
     assert build_detokenizer(None, recipe)("it &apos;s here .") == "it's here."
     assert build_detokenizer("none", recipe)("a .") == build_detokenizer(None)("a .") == "a ."
     assert recipe_of_bundle([SystemSpec("a", "checkpoint.pt", None, {})]) is None
+
+
+def test_what_is_told_changes_the_preparation_of_a_bundle(tmp_path, monkeypatch):
+    from tiny_models import write_bundle
+
+    (tmp_path / "codes").write_text("#version: 0.2\na b\n")
+    bundle = write_bundle(
+        tmp_path / "b", "autoregressive", subwords="subword-nmt", codes=tmp_path / "codes"
+    )
+    description = json.loads((bundle.folder / "bundle.json").read_text())
+    (bundle.folder / "bundle.json").write_text(json.dumps({**description, "source_prefix": "xx"}))
+
+    def changed(*options):
+        arguments = ["--system", f"name=a,path={bundle.folder}", "--sources", tmp_path / "codes"]
+        seen = []
+        with monkeypatch.context() as patch, pytest.raises(StopIteration):
+            patch.setattr(benchmark, "read_raw_text", lambda options, recipe: seen.append(recipe))
+            patch.setattr(benchmark, "load_systems", lambda *given: next(iter(())))
+            benchmark.run(parse(*arguments, *options))
+        return seen[0]
+
+    own = changed()
+    assert own.codes == bundle.folder / "codes" and own.source_prefix == "xx"
+    assert changed("--tokenizer", "space+lower") == replace(own, tokenizer="space+lower")
+    assert changed("--subwords", "none") == replace(own, subwords="none", codes=None)
+    codes = replace(own, codes=tmp_path / "codes")
+    assert changed("--codes", tmp_path / "codes") == codes
+    other = changed("--target-codes", tmp_path / "codes")
+    assert other == replace(own, target_codes=tmp_path / "codes")
 
 
 def test_bundles_whose_text_is_prepared_differently_are_refused(tmp_path, refused, capsys):
