@@ -8,6 +8,7 @@ model.score(["Good morning."], ["Guten Morgen."])
 
 import logging
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import (
@@ -175,6 +176,7 @@ class Translator:
         single = isinstance(lines, str)
         rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
         require_lines(rows)
+        given = frozenset(decoding) if given is None else given
         options, lexicon = self._chosen(decoding)
         wanted = Wanted(
             checked_batch_size(batch_size), scores=details, alignments=lexicon is not None
@@ -182,7 +184,7 @@ class Translator:
         aligned = wanted.alignments or any(
             options.get(name, "false") != "false" for name in ("alignments", "print_alignment")
         )
-        decoder, prepared = self._prepared(options, wanted, decoding, given)
+        decoder, prepared = self._prepared(options, wanted, given)
         pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
         terms = self._terms(
             pieces,
@@ -193,7 +195,9 @@ class Translator:
         if not aligned and (
             any(own.found for own in terms) or any(piece.symbols for own in pieces for piece in own)
         ):
-            prepared = self._aligned(decoder, prepared, options, wanted, decoding, given)
+            # Models that align no words place the symbols without alignments.
+            with suppress(ValueError):
+                prepared = decoder.prepare(options, wanted._replace(alignments=True), given)
         found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
         results: List[Any] = []
         place = 0
@@ -283,7 +287,8 @@ class Translator:
             ValueError: the model writes no graphs, or an option is invalid.
         """
         wanted = Wanted(checked_batch_size(batch_size), graphs=True)
-        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, decoding, given)
+        given = frozenset(decoding) if given is None else given
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, given)
         pieces, flat = self._cut(lines, _longest_piece(decoder, prepared))
         documents = iter(decoder.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
         return [[next(documents) for _ in own] for own in pieces]
@@ -316,7 +321,7 @@ class Translator:
         require_pairs(sources, targets, batch_size)
         wanted = Wanted(batch_size, given=True)
         options = self._chosen(decoding)[0]
-        decoder, prepared = self._prepared(options, wanted, decoding)
+        decoder, prepared = self._prepared(options, wanted, frozenset(decoding))
         longest = decoder.longest(prepared)
         forced = self.target.ids(options.get("forced_start", "").split())
         results = [
@@ -379,15 +384,10 @@ class Translator:
         return chosen, read_lexicon({"true": ""}.get(asked, asked))
 
     def _prepared(
-        self,
-        options: Mapping[str, str],
-        wanted: Wanted,
-        decoding: Mapping[str, Any],
-        given: Optional[FrozenSet[str]] = None,
+        self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> Tuple[Decoder, Any]:
         """Returns the decoder that supports the options, PyTorch's if the first one does not, and
         the result of its ``prepare`` for them. For ``given`` see :meth:`translate`."""
-        given = frozenset(decoding) if given is None else given
         for name in OF_LOADING:
             if options.get(name, "false") != self.defaults.get(name, "false"):
                 raise ValueError(
@@ -404,24 +404,6 @@ class Translator:
                     logger.warning("%s (PyTorch takes over)", printable(str(error)))
                     self._other = self._fallback()
             return self._other, self._other.prepare(options, wanted, given)
-
-    def _aligned(
-        self,
-        decoder: Decoder,
-        prepared: Any,
-        options: Mapping[str, str],
-        wanted: Wanted,
-        decoding: Mapping[str, Any],
-        given: Optional[FrozenSet[str]],
-    ) -> Any:
-        """Calls ``decoder.prepare`` again for the same options, but with alignments, and returns
-        its result; returns ``prepared``, the result without alignments, if the model aligns no
-        words. For ``decoding`` and ``given`` see :meth:`translate`."""
-        chosen = frozenset(decoding) if given is None else given
-        try:
-            return decoder.prepare(options, wanted._replace(alignments=True), chosen)
-        except ValueError:
-            return prepared
 
     # ------------------------------------------------------------------ text
 
@@ -523,25 +505,6 @@ class Translator:
         words = self.target.words
         return [words[token] for token in hypothesis.tokens]
 
-    def _written(
-        self, hypothesis: Hypothesis, piece: PreparedLine, lexicon: Optional[Mapping[str, str]]
-    ) -> List[str]:
-        """The subwords of a hypothesis. If there is a lexicon, ``<unk>`` is replaced by the aligned
-        source word or its translation in the lexicon."""
-        symbols = self._symbols(hypothesis)
-        if lexicon is None:
-            return symbols
-        unknown, scheme = self.target.words[self.target.unk], self.bundle.subwords
-        return with_words(
-            symbols,
-            hypothesis.alignment,
-            piece.words,
-            scheme=scheme,
-            lexicon=lexicon,
-            unknown=unknown,
-            first=self.pipeline.prefix_length,
-        )
-
     def _text(
         self,
         hypothesis: Hypothesis,
@@ -550,15 +513,26 @@ class Translator:
         terms: PieceTerms = NO_TERMS,
     ) -> Tuple[str, List[GivenTerm]]:
         """Returns the raw text of a hypothesis, and the list of the terms whose given translations
-        it contains. Symbols of the source that the model lacks are inserted in the text, and the
-        translations of terms are replaced by the glossary's."""
-        end = self.target.words[self.target.eos]
-        symbols = self._written(hypothesis, piece, lexicon)
-        text = self.pipeline.text(" ".join([symbol for symbol in symbols if symbol != end]))
+        it contains. If there is a lexicon, ``<unk>`` is replaced by the aligned source word or its
+        translation in the lexicon. Symbols of the source that the model lacks are inserted in the
+        text, and the translations of terms are replaced by the glossary's."""
+        end, unknown = (self.target.words[own] for own in (self.target.eos, self.target.unk))
+        tokens = written = self._symbols(hypothesis)
+        if lexicon is not None:
+            written = with_words(
+                tokens,
+                hypothesis.alignment,
+                piece.words,
+                scheme=self.bundle.subwords,
+                lexicon=lexicon,
+                unknown=unknown,
+                first=self.pipeline.prefix_length,
+            )
+        text = self.pipeline.text(" ".join([word for word in written if word != end]))
         if piece.symbols:
             text = with_symbols(
                 text,
-                self._symbols(hypothesis),
+                tokens,
                 hypothesis.alignment,
                 piece.symbols,
                 piece.words,
@@ -566,7 +540,7 @@ class Translator:
             )
         if not terms.found:
             return text, []
-        source, tokens = piece.own_text, self._symbols(hypothesis)
+        source = piece.own_text
         found = all_links(source, piece.words, text, tokens, hypothesis.alignment)
         text, given = with_terms(source, text, found, terms.found, terms.alone)
         return text, [one.moved(0, piece.span[0] if piece.span else 0) for one in given]
