@@ -7,6 +7,8 @@ __all__ = [
     "bundle",
     "decoder",
     "description",
+    "fallback",
+    "hypothesis_texts",
     "native_bundle",
     "native_decoder",
     "pretrained",

@@ -6,8 +6,6 @@ model.translate(["Good morning."], details=True, beam=5)[0].score
 model.score(["Good morning."], ["Guten Morgen."])
 """
 
-import logging
-import threading
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -16,10 +14,8 @@ from typing import (
     Callable,
     Dict,
     FrozenSet,
-    Iterator,
     List,
     Mapping,
-    NamedTuple,
     Optional,
     Sequence,
     Tuple,
@@ -27,17 +23,15 @@ from typing import (
 )
 
 from ..decoding import Hypothesis
-from ..io.escaping import printable
-from ..io.forks import renew_in_forks
-from ..options.values import UnsupportedOption
-from ..text.given_terms import GivenTerm, with_terms
-from ..text.glossary import GivenGlossary, Glossary, Term, within_word
-from ..text.replacement import mostly_unknown, read_lexicon, unknown_words, with_words
+from ..text.glossary import GivenGlossary, Glossary
+from ..text.replacement import mostly_unknown, read_lexicon, unknown_words
 from ..text.sentences import split
-from ..text.unknown_symbols import UnknownSymbols, all_links, with_symbols
+from ..text.unknown_symbols import UnknownSymbols, with_symbols
 from .asynchronous import AsyncTranslation
 from .bundle import Bundle
 from .decoder import OF_LOADING, Decoder, Wanted, Watch
+from .fallback import FallbackDecoder
+from .hypothesis_texts import HypothesisTexts
 from .translation import (
     DEFAULTS,
     LONGEST,
@@ -52,25 +46,6 @@ from .translation import (
     require_lines,
     require_pairs,
 )
-
-logger = logging.getLogger(__name__)
-# Translations of terms alone that are kept.
-_MOST_ALONE = 10_000
-
-
-class PieceTerms(NamedTuple):
-    """The terms of a glossary in a piece of a line.
-
-    Attributes:
-        found: the terms, in the order of the piece.
-        alone: the model's own translation of each term when it translates nothing else.
-    """
-
-    found: Sequence[Term] = ()
-    alone: Sequence[str] = ()
-
-
-NO_TERMS = PieceTerms()
 
 
 class Translator:
@@ -110,19 +85,13 @@ class Translator:
         self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
         self.source, self.target = bundle.dictionaries()
         self._unknown = UnknownSymbols(self.pipeline, self.source)
-        self._fallback = fallback
-        self._other: Optional[Decoder] = None
-        self._lock_fallback()
-        renew_in_forks(self, Translator._lock_fallback)
-        # {(term, decoding options): its translation alone}
-        self._alone: Dict[Tuple[str, Tuple[Tuple[str, str], ...]], str] = {}
+        self._texts = HypothesisTexts(self.pipeline, self.target, bundle.subwords)
+        self._either = decoder if fallback is None else FallbackDecoder(decoder, fallback)
         options, lexicon = self._chosen({})
         wanted = Wanted(32, alignments=lexicon is not None)
+        # Without the other decoder, which would take over in every call.
         prepared = decoder.prepare(options, wanted, frozenset(decoding))
         self._longest = _longest_piece(decoder, prepared)
-
-    def _lock_fallback(self) -> None:
-        self._lock = threading.Lock()
 
     def identity(self) -> Dict[str, Any]:
         """The facts on which translations depend besides bundle and options, see
@@ -184,14 +153,22 @@ class Translator:
         aligned = wanted.alignments or any(
             options.get(name, "false") != "false" for name in ("alignments", "print_alignment")
         )
-        decoder, prepared = self._prepared(options, wanted, given)
+        decoder, prepared = self._either, self._prepared(options, wanted, given)
         pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
-        terms = self._terms(
-            pieces,
+
+        def translate(texts: Sequence[str]) -> List[Optional[Tuple[PreparedLine, Hypothesis]]]:
+            cut = [own[:1] for own in self._cut(texts, self._longest)[0]]
+            ids = [self._ids(piece) for own in cut for piece in own]
+            best = iter(decoder.decode(prepared, ids, wanted, Watch(cancelled=cancelled)))
+            return [(own[0], next(best)[0]) if own else None for own in cut]
+
+        terms = self._texts.terms(
+            [piece for own in pieces for piece in own],
             Glossary.of(glossary) or self.glossary,
             options,
-            lambda texts: decoder.decode(prepared, texts, wanted, Watch(cancelled=cancelled)),
+            translate,
         )
+        self.terms_found += sum(len(own.found) for own in terms)
         if not aligned and (
             any(own.found for own in terms) or any(piece.symbols for own in pieces for piece in own)
         ):
@@ -211,13 +188,16 @@ class Translator:
                 continue
             if not details:
                 texts = [
-                    self._text(hypotheses[0], piece, lexicon, own_terms)[0]
+                    self._texts.text(hypotheses[0], piece, lexicon, own_terms)[0]
                     for piece, hypotheses, own_terms in zip(own, best, line_terms)
                 ]
                 results.append(texts[0] if len(texts) == 1 else joined_texts(texts))
                 continue
             translations = [
-                [self._translation(piece, one, lexicon, own_terms, aligned) for one in hypotheses]
+                [
+                    self._texts.translation(one, piece, lexicon, own_terms, aligned)
+                    for one in hypotheses
+                ]
                 for piece, hypotheses, own_terms in zip(own, best, line_terms)
             ]
             results.append(join_pieces(raw_text(line), translations))
@@ -288,9 +268,9 @@ class Translator:
         """
         wanted = Wanted(checked_batch_size(batch_size), graphs=True)
         given = frozenset(decoding) if given is None else given
-        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, given)
-        pieces, flat = self._cut(lines, _longest_piece(decoder, prepared))
-        documents = iter(decoder.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
+        prepared = self._prepared(self._chosen(decoding)[0], wanted, given)
+        pieces, flat = self._cut(lines, _longest_piece(self._either, prepared))
+        documents = iter(self._either.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
         return [[next(documents) for _ in own] for own in pieces]
 
     def score(
@@ -321,8 +301,8 @@ class Translator:
         require_pairs(sources, targets, batch_size)
         wanted = Wanted(batch_size, given=True)
         options = self._chosen(decoding)[0]
-        decoder, prepared = self._prepared(options, wanted, frozenset(decoding))
-        longest = decoder.longest(prepared)
+        prepared = self._prepared(options, wanted, frozenset(decoding))
+        longest = self._either.longest(prepared)
         forced = self.target.ids(options.get("forced_start", "").split())
         results = [
             Translation(text=target, source=source) for source, target in zip(sources, targets)
@@ -337,13 +317,13 @@ class Translator:
             if all(pair):
                 chosen.append(results[number])
                 pairs.append(([*pair[0], eos], [*pair[1], eos]))
-        found = decoder.score(
+        found = self._either.score(
             prepared, [own for own, _ in pairs], [own for _, own in pairs], wanted
         )
         for one, scored in zip(chosen, found):
             if forced and scored.tokens[: len(forced)] == forced:
                 scored = _certain(scored, len(forced))
-            one.tokens, one.score = self._symbols(scored), scored.score
+            one.tokens, one.score = self._texts.symbols(scored), scored.score
             one.positional_scores = list(scored.positional_scores)
             one.steps, one.token_steps = scored.steps or len(one.tokens), list(scored.token_steps)
         return results
@@ -383,27 +363,16 @@ class Translator:
             chosen["unkpen"] = "0"
         return chosen, read_lexicon({"true": ""}.get(asked, asked))
 
-    def _prepared(
-        self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
-    ) -> Tuple[Decoder, Any]:
-        """Returns the decoder that supports the options, PyTorch's if the first one does not, and
-        the result of its ``prepare`` for them. For ``given`` see :meth:`translate`."""
+    def _prepared(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Any:
+        """Returns the result of the decoder's ``prepare`` for the options of a call; ValueError for
+        an option that can only be chosen when a model is loaded."""
         for name in OF_LOADING:
             if options.get(name, "false") != self.defaults.get(name, "false"):
                 raise ValueError(
                     f"{name}={options[name]}: it takes effect when a model is loaded; give it to"
                     " from_pretrained"
                 )
-        try:
-            return self.decoder, self.decoder.prepare(options, wanted, given)
-        except UnsupportedOption as error:
-            if self._fallback is None:
-                raise
-            with self._lock:
-                if self._other is None:
-                    logger.warning("%s (PyTorch takes over)", printable(str(error)))
-                    self._other = self._fallback()
-            return self._other, self._other.prepare(options, wanted, given)
+        return self._either.prepare(options, wanted, given)
 
     # ------------------------------------------------------------------ text
 
@@ -467,113 +436,10 @@ class Translator:
             ]
             for line in lines
         ]
-        eos = self.source.eos
-        return pieces, [[*self.source.ids(one.words), eos] for own in pieces for one in own]
+        return pieces, [self._ids(one) for own in pieces for one in own]
 
-    def _terms(
-        self,
-        pieces: Sequence[Sequence[PreparedLine]],
-        glossary: Optional[Glossary],
-        options: Mapping[str, str],
-        decode: Callable[[List[List[int]]], List[List[Hypothesis]]],
-    ) -> List[PieceTerms]:
-        """Finds the glossary's terms in each piece of each line. Returns a :class:`PieceTerms` for
-        each piece, in a flat list without division into lines. ``decode`` translates terms, given
-        as ids; their translations are kept for later calls with the same ``options``."""
-        flat = [piece for own in pieces for piece in own]
-        if glossary is None:
-            return [NO_TERMS] * len(flat)
-        found = [[*_terms_in(piece, glossary)] for piece in flat]
-        self.terms_found += sum(map(len, found))
-        names = [
-            [piece.own_text[one.start : one.end] for one in own] for piece, own in zip(flat, found)
-        ]
-        way, kept = tuple(sorted(options.items())), self._alone
-        if len(kept) > _MOST_ALONE:
-            self._alone = kept = {}
-        new = sorted({name for own in names for name in own if (name, way) not in kept})
-        cut, _ = self._cut(new, self._longest)
-        first = [own[0] for own in cut if own]
-        translated = iter(decode([[*self.source.ids(one.words), self.source.eos] for one in first]))
-        for name, own in zip(new, cut):
-            kept[name, way] = self._text(next(translated)[0], own[0], None)[0] if own else ""
-        return [
-            PieceTerms(own, [kept[name, way] for name in texts]) for own, texts in zip(found, names)
-        ]
-
-    def _symbols(self, hypothesis: Hypothesis) -> List[str]:
-        words = self.target.words
-        return [words[token] for token in hypothesis.tokens]
-
-    def _text(
-        self,
-        hypothesis: Hypothesis,
-        piece: PreparedLine,
-        lexicon: Optional[Mapping[str, str]],
-        terms: PieceTerms = NO_TERMS,
-    ) -> Tuple[str, List[GivenTerm]]:
-        """Returns the raw text of a hypothesis, and the list of the terms whose given translations
-        it contains. If there is a lexicon, ``<unk>`` is replaced by the aligned source word or its
-        translation in the lexicon. Symbols of the source that the model lacks are inserted in the
-        text, and the translations of terms are replaced by the glossary's."""
-        end, unknown = (self.target.words[own] for own in (self.target.eos, self.target.unk))
-        tokens = written = self._symbols(hypothesis)
-        if lexicon is not None:
-            written = with_words(
-                tokens,
-                hypothesis.alignment,
-                piece.words,
-                scheme=self.bundle.subwords,
-                lexicon=lexicon,
-                unknown=unknown,
-                first=self.pipeline.prefix_length,
-            )
-        text = self.pipeline.text(" ".join([word for word in written if word != end]))
-        if piece.symbols:
-            text = with_symbols(
-                text,
-                tokens,
-                hypothesis.alignment,
-                piece.symbols,
-                piece.words,
-                self.pipeline.prefix_length,
-            )
-        if not terms.found:
-            return text, []
-        source = piece.own_text
-        found = all_links(source, piece.words, text, tokens, hypothesis.alignment)
-        text, given = with_terms(source, text, found, terms.found, terms.alone)
-        return text, [one.moved(0, piece.span[0] if piece.span else 0) for one in given]
-
-    def _translation(
-        self,
-        piece: PreparedLine,
-        hypothesis: Hypothesis,
-        lexicon: Optional[Mapping[str, str]],
-        terms: PieceTerms,
-        aligned: bool,
-    ) -> Translation:
-        text, given = self._text(hypothesis, piece, lexicon, terms)
-        return Translation(
-            text=text,
-            source=piece.text,
-            tokens=self._symbols(hypothesis),
-            score=hypothesis.score,
-            positional_scores=list(hypothesis.positional_scores),
-            steps=hypothesis.steps,
-            token_steps=list(hypothesis.token_steps),
-            # Not where only the symbols of another line needed it.
-            alignment=[place + piece.start for place in hypothesis.alignment if aligned],
-            terms=given,
-        )
-
-
-def _terms_in(piece: PreparedLine, glossary: Glossary) -> Iterator[Term]:
-    """The terms in a piece of a line; none where only the cut through a word made a word of it."""
-    begin = piece.span[0] if piece.span else 0
-    for one in glossary.find(piece.own_text):
-        if not any(within_word(piece.text, begin + place) for place in (one.start, one.end)):
-            yield one
+    def _ids(self, piece: PreparedLine) -> List[int]:
+        return [*self.source.ids(piece.words), self.source.eos]
 
 
 def _certain(scored: Hypothesis, first: int) -> Hypothesis:

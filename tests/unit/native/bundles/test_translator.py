@@ -13,8 +13,9 @@ import fairseq_hrt
 from fairseq_hrt.cli.output_lines import by_sentence
 from fairseq_hrt.native.bundles import bundle
 from fairseq_hrt.native.bundles.decoder import Wanted
+from fairseq_hrt.native.bundles.hypothesis_texts import _terms_in
 from fairseq_hrt.native.bundles.translation import PreparedLine, join_pieces
-from fairseq_hrt.native.bundles.translator import Translator, _terms_in
+from fairseq_hrt.native.bundles.translator import Translator
 from fairseq_hrt.native.decoding import Hypothesis
 from fairseq_hrt.native.options.values import UnsupportedOption
 from fairseq_hrt.native.runtime.engine import Cancelled
