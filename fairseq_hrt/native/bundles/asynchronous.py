@@ -1,11 +1,11 @@
 """Translation in asyncio: calls that are made at the same time are decoded together."""
 
-import os
 import sys
 import threading
 import weakref
 from typing import Any, Dict, List, Optional, Sequence, Union
 
+from ..io.forks import renew_in_forks
 from ..text.glossary import Glossary
 from .batching import Batcher, QueueFull
 from .translation import PreparedLine, join_pieces, joined_texts, require_lines
@@ -30,9 +30,13 @@ class AsyncTranslation:
 
     def __init__(self, translator: Any) -> None:
         # The threads would hold the model for ever.
-        self._translator, self._lock = weakref.proxy(translator), threading.Lock()
+        self._translator = weakref.proxy(translator)
+        self._start_anew()
+        renew_in_forks(self, AsyncTranslation._start_anew)
+
+    def _start_anew(self) -> None:
+        self._lock = threading.Lock()
         self._batcher: Optional[Batcher] = None
-        self._process = os.getpid()
 
     async def translate(
         self,
@@ -61,16 +65,11 @@ class AsyncTranslation:
         return results[0] if isinstance(lines, str) else results
 
     def __del__(self) -> None:
-        # The threads of a parent process are not here, and at the interpreter's end they stand
-        # still; its lock may be held for ever.
-        ours = self._process == os.getpid() and not sys.is_finalizing()
-        if ours and self._batcher is not None:
+        # At the interpreter's end its threads stand still, and may hold its lock for ever.
+        if self._batcher is not None and not sys.is_finalizing():
             self._batcher.close()
 
     def _queue(self) -> Batcher:
-        if self._process != os.getpid():
-            # The threads of the parent process are not here, and its locks may be held for ever.
-            self._lock, self._batcher, self._process = threading.Lock(), None, os.getpid()
         with self._lock:
             if self._batcher is None:
                 self._batcher = self._new_queue()
