@@ -110,10 +110,10 @@ class CTranslate2Translator:
             best = found[place : place + len(own)]
             place += len(own)
             text = raw_text(line)
-            results.append(join_pieces(text, [self._translations(text, result) for result in best]))
+            results.append(join_pieces(text, [self._translation(text, result) for result in best]))
         return results if details else [result.text for result in results]
 
-    def _translations(self, line, result):
+    def _translation(self, line, result):
         found = []
         for words, score in zip(result.hypotheses, result.scores):
             tokens = [*words, "</s>"]
@@ -128,7 +128,8 @@ class CTranslate2Translator:
                     token_steps=steps,
                 )
             )
-        return found
+        best, *best.alternatives = found
+        return best
 
 
 def main():

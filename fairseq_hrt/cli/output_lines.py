@@ -60,10 +60,7 @@ def by_sentence(model: Any, texts: Sequence[str], wanted: Dict[str, Any]) -> Lis
     joined: List[Any] = []
     for text, line in zip(texts, lines):
         own = [next(found) for _ in line]
-        if wanted["details"]:
-            joined.append(join_pieces(text, [[one, *one.alternatives] for one in own]))
-        else:
-            joined.append(joined_texts(own))
+        joined.append(join_pieces(text, own) if wanted["details"] else joined_texts(own))
     return joined
 
 

@@ -86,7 +86,7 @@ class AsyncTranslation:
         def join(line: str, results: List[Any], options: Dict[str, Any]) -> Any:
             if not options["details"]:
                 return joined_texts(results)
-            return join_pieces(line, [[best, *best.alternatives] for best in results])
+            return join_pieces(line, results)
 
         batcher = Batcher(
             decode, prepare=lambda line: translator.prepare(line), join=join, max_batch=BATCH,

@@ -103,27 +103,38 @@ class HypothesisTexts:
 
     def translation(
         self,
-        hypothesis: Hypothesis,
+        hypotheses: Sequence[Hypothesis],
         piece: PreparedLine,
         lexicon: Optional[Mapping[str, str]],
         terms: PieceTerms,
         aligned: bool,
     ) -> Translation:
-        """A hypothesis with its text as a :class:`.translation.Translation`; for the arguments see
-        :meth:`text`. ``aligned``: whether it has the alignment, too."""
-        text, given = self.text(hypothesis, piece, lexicon, terms)
-        return Translation(
-            text=text,
-            source=piece.text,
-            tokens=self.symbols(hypothesis),
-            score=hypothesis.score,
-            positional_scores=list(hypothesis.positional_scores),
-            steps=hypothesis.steps,
-            token_steps=list(hypothesis.token_steps),
-            # Not where only the symbols of another line needed it.
-            alignment=[place + piece.start for place in hypothesis.alignment if aligned],
-            terms=given,
-        )
+        """The translation of a piece, with its alternatives.
+
+        Args:
+            hypotheses: the translations of ``piece``, best first.
+            piece, lexicon, terms: see :meth:`text`.
+            aligned: whether the translations have their alignments.
+        """
+        found = []
+        for hypothesis in hypotheses:
+            text, given = self.text(hypothesis, piece, lexicon, terms)
+            found.append(
+                Translation(
+                    text=text,
+                    source=piece.text,
+                    tokens=self.symbols(hypothesis),
+                    score=hypothesis.score,
+                    positional_scores=list(hypothesis.positional_scores),
+                    steps=hypothesis.steps,
+                    token_steps=list(hypothesis.token_steps),
+                    # Not where only the symbols of another line needed it.
+                    alignment=[place + piece.start for place in hypothesis.alignment if aligned],
+                    terms=given,
+                )
+            )
+        best, *best.alternatives = found
+        return best
 
     def terms(
         self,

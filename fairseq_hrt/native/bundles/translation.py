@@ -175,21 +175,13 @@ def joined_texts(texts: Iterable[str]) -> str:
     return " ".join(text for text in texts if text)
 
 
-def join_pieces(line: Line, pieces: Sequence[Sequence[Translation]]) -> Translation:
-    """Joins the translations of a line's pieces into one translation of the line.
-
-    Args:
-        line: the line, raw or prepared.
-        pieces: the hypotheses of each piece, best first; empty for a line without words. Of several
-            pieces only the best hypotheses are joined, and there are no ``alternatives``.
-    """
-    if not pieces:
-        return Translation("", raw_text(line))
-    if len(pieces) == 1:
-        ((first, *others),) = pieces
-        first.alternatives = others
-        return first
-    parts = [best[0] for best in pieces]
+def join_pieces(line: str, parts: Sequence[Translation]) -> Translation:
+    """Joins the translations of a line's pieces, ``parts``, into one translation of the line. That
+    of several pieces has no ``alternatives``; a line without words has no pieces."""
+    if not parts:
+        return Translation("", line)
+    if len(parts) == 1:
+        return parts[0]
     scores = [part.score for part in parts if part.score is not None]
     text, terms = "", []
     for part in parts:
@@ -198,7 +190,7 @@ def join_pieces(line: Line, pieces: Sequence[Sequence[Translation]]) -> Translat
             terms += [one.moved(len(text) - len(part.text)) for one in part.terms]
     return Translation(
         text=text,
-        source=raw_text(line),
+        source=line,
         tokens=[token for part in parts for token in part.tokens],
         score=sum(scores) / len(scores) if len(scores) == len(parts) else None,
         positional_scores=[score for part in parts for score in part.positional_scores],

@@ -193,14 +193,11 @@ class Translator:
                 ]
                 results.append(texts[0] if len(texts) == 1 else joined_texts(texts))
                 continue
-            translations = [
-                [
-                    self._texts.translation(one, piece, lexicon, own_terms, aligned)
-                    for one in hypotheses
-                ]
+            parts = [
+                self._texts.translation(hypotheses, piece, lexicon, own_terms, aligned)
                 for piece, hypotheses, own_terms in zip(own, best, line_terms)
             ]
-            results.append(join_pieces(raw_text(line), translations))
+            results.append(join_pieces(raw_text(line), parts))
         return results[0] if single else results
 
     async def translate_async(

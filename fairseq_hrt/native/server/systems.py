@@ -155,7 +155,7 @@ def load_served(
     def join(sentence: str, results: List[Any], options: Dict[str, Any]) -> Any:
         if options.get("graph", False):
             return [graph for graphs in results for graph in graphs]
-        return join_pieces(sentence, [[best, *best.alternatives] for best in results])
+        return join_pieces(sentence, results)
 
     batcher = Batcher(
         decode,

@@ -23,21 +23,16 @@ def test_a_line_without_words():
 
 
 def test_a_line_in_one_piece_keeps_its_other_hypotheses():
-    first, second, third = (
-        piece(text, score, 3) for text, score in (("a", -1.0), ("b", -2.0), ("c", -3.0))
-    )
-    found = join_pieces("x", [[first, second, third]])
-    assert found is first and found.alternatives == [second, third]
-    assert join_pieces("x", [[second]]).alternatives == []
+    first, second = piece("a", -1.0, 3), piece("b", -2.0, 3)
+    first.alternatives = [second]
+    found = join_pieces("x", [first])
+    assert found is first and found.alternatives == [second]
 
 
 def test_the_best_of_each_piece_in_a_row():
-    pieces = [
-        [piece("a b", -1.0, 3), piece("z", -9.0, 9)],
-        [piece("", -4.0, 1)],
-        [piece("c", -1.0, 2)],
-    ]
-    found = join_pieces("the line", pieces)
+    parts = [piece("a b", -1.0, 3), piece("", -4.0, 1), piece("c", -1.0, 2)]
+    parts[0].alternatives = [piece("z", -9.0, 9)]
+    found = join_pieces("the line", parts)
     # No second space where a piece is empty.
     assert (found.text, found.source, found.score, found.steps) == ("a b c", "the line", -2.0, 6)
     assert found.tokens == ["a", "b", "</s>", "</s>", "c", "</s>"] and found.token_steps == [
@@ -55,8 +50,8 @@ def test_the_best_of_each_piece_in_a_row():
 
 
 def test_a_piece_without_a_score_leaves_the_line_without():
-    pieces = [[piece("a", -1.0, 1)], [Translation("b", "b")]]
-    assert join_pieces("a b", pieces).score is None
+    parts = [piece("a", -1.0, 1), Translation("b", "b")]
+    assert join_pieces("a b", parts).score is None
 
 
 @given(st.lists(st.sampled_from("abc")), st.integers(1, 5), st.integers(1, 5))

@@ -143,8 +143,7 @@ def test_every_way_to_translate_is_the_same(bundle):
     details = model.translate(lines, details=True)
     assert [one.text for one in details] == single and not any(one.alignment for one in details)
     served = [
-        join_pieces(line, [[one] for one in model.translate(model.prepare(line), details=True)])
-        for line in lines
+        join_pieces(line, model.translate(model.prepare(line), details=True)) for line in lines
     ]
     assert [one.text for one in served] == single
 
