@@ -64,7 +64,6 @@ class Converted:
         card: further rows of the table in the bundle's README.md, {name: value}.
         shortlist: the candidate target words of each source word, to which the native engine
             limits its search, as lines of a ``vmap`` file; None: no shortlist.
-        examples: raw source sentences to try the bundle with.
     """
 
     models: List[ConvertedModel]
@@ -80,7 +79,6 @@ class Converted:
     decoding: Dict[str, str] = field(default_factory=dict)
     card: Dict[str, Any] = field(default_factory=dict)
     shortlist: Optional[List[str]] = None
-    examples: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -116,26 +114,23 @@ class Wishes:
 def write_bundle(
     converted: Converted,
     folder: Path,
-    *,
-    runtime: Optional[str] = None,
-    lines: Optional[Sequence[str]] = None,
-    checkpoint: bool = True,
+    wishes: Wishes = Wishes(),
 ) -> Bundle:
     """Writes a bundle with its dictionaries and models.
 
     Args:
         converted: the converted model.
         folder: the bundle's folder, which must not exist.
-        runtime: type of the weights of the native engine's model, ``int8`` or ``float32``; None: no
-            such model.
-        lines: raw source lines to compare the native engine with PyTorch; None: random words.
-        checkpoint: True: also write a checkpoint of fairseq, which needs PyTorch.
+        wishes: ``runtime``, ``lines``, ``checkpoint`` and ``examples`` are read. With ``runtime``
+            None there is no model for the native engine; with ``lines`` None random words are
+            compared.
 
     Raises:
         ValueError: the folder exists, the languages' names or the decoding options do not fit a
-            bundle, or ``checkpoint`` is False for an ensemble, which only PyTorch decodes.
+            bundle, or an ensemble, which only PyTorch decodes, is to have no checkpoint.
         OSError: a file cannot be written.
     """
+    runtime, checkpoint = wishes.runtime, wishes.checkpoint
     for language in converted.languages:
         language_of_data(language, "the source")
     if converted.languages[0] == converted.languages[1] and converted.source != converted.target:
@@ -159,7 +154,7 @@ def write_bundle(
         options=checked_options(converted.decoding, TASK if checkpoint else None, "the new bundle"),
         # Nothing about the training: it is unknown.
         card={"architecture": converted.models[0].architecture, **converted.card},
-        examples=list(converted.examples),
+        examples=list(wishes.examples),
         source_prefix=converted.source_prefix, target_prefix=converted.target_prefix,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:
@@ -176,7 +171,7 @@ def write_bundle(
 
         def complete(made: Bundle) -> None:
             if runtime is not None:
-                _add_native_model(made, converted, runtime, place, lines)
+                _add_native_model(made, converted, runtime, place, wishes.lines)
 
         check = partial(
             from_pretrained, device="cpu", engine="torch" if runtime is None else "native"

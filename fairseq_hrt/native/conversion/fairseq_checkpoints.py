@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import List, Optional, Tuple
 
 from ..bundles.bundle import Bundle
-from ..io.escaping import shown
 from ..plugin import plugin
 from .converted import TASK, Wishes
 
@@ -82,15 +81,4 @@ def read_fairseq(
         complete=complete,
         runtime=wishes.runtime,
         lines=wishes.lines,
-    )
-
-
-def unknown_kind(source: Path) -> str:
-    """The error message for a folder or file that holds no model of a known toolkit."""
-    names = sorted(path.name for path in source.iterdir())[:8] if source.is_dir() else [source.name]
-    return (
-        f"{source} holds no model that can be imported (it has"
-        f" {', '.join(map(shown, names)) or 'nothing'}): give a folder of Hugging Face"
-        " (config.json), of Marian (a .npz or .bin model and its vocabulary), or of fairseq"
-        " (checkpoints, dict.*.txt and codes)"
     )

@@ -12,7 +12,7 @@ from ..options.values import SCHEMA, DecodingOptions
 from ..text.pipeline import LANGUAGE_TOKEN, subword_units
 from ..text.recipe import TextRecipe, kind_of_subwords
 from .converted import Converted, Wishes, write_bundle
-from .fairseq_checkpoints import is_fairseq, read_fairseq, unknown_kind
+from .fairseq_checkpoints import is_fairseq, read_fairseq
 from .hugging_face import CONFIG
 from .hugging_face_folders import read_hugging_face
 from .marian import MODELS, is_marian, read_marian
@@ -52,7 +52,14 @@ def import_model(
         or hugging_face
         or (source.suffix in MODELS if source.is_file() else is_marian(source))
     ):
-        raise ValueError(unknown_kind(source))
+        files = source.iterdir() if source.is_dir() else [source]
+        names = sorted(file.name for file in files)[:8]
+        raise ValueError(
+            f"{source} holds no model that can be imported (it has"
+            f" {', '.join(map(shown, names)) or 'nothing'}): give a folder of Hugging Face"
+            " (config.json), of Marian (a .npz or .bin model and its vocabulary), or of fairseq"
+            " (checkpoints, dict.*.txt and codes)"
+        )
     refuse_links_outside(place, source)
     if fairseq:
         if not wishes.checkpoint:
@@ -70,21 +77,19 @@ def import_model(
         converted = (
             read_hugging_face(place, languages) if hugging_face else read_marian(source, languages)
         )
-    runtime = wishes.runtime or (None if wishes.checkpoint else "int8")
-    if runtime is not None:
+    wishes = replace(
+        wishes,
+        runtime=wishes.runtime or (None if wishes.checkpoint else "int8"),
+        lines=wishes.lines or _sample(converted),
+    )
+    if wishes.runtime is not None:
         _require_native_options(converted, wishes.checkpoint)
     converted = _prepared(converted, wishes, place)
     if converted.subwords == "sentencepiece" and (codes := converted.codes) is not None:
         sides = (codes, converted.source), (converted.target_codes or codes, converted.target)
         for path, words in dict.fromkeys(sides):
             require_pieces(path, words)
-    return write_bundle(
-        converted,
-        folder,
-        runtime=runtime,
-        lines=wishes.lines or _sample(converted),
-        checkpoint=wishes.checkpoint,
-    )
+    return write_bundle(converted, folder, wishes)
 
 
 def _language(name: Optional[str], option: str) -> Optional[str]:
@@ -112,15 +117,14 @@ def _require_native_options(converted: Converted, checkpoint: bool) -> None:
 
 
 def _prepared(converted: Converted, wishes: Wishes, folder: Path) -> Converted:
-    """Adds the user's examples and text preparation to a converted model, which was read from
-    ``folder``.
+    """Adds the user's text preparation to a converted model, which was read from ``folder``.
 
     Raises:
         ValueError: the user gives subwords or codes for a model whose folder has codes, or none for
             a vocabulary of subwords, or files that are not such codes.
     """
     tokenizer = wishes.tokenizer or converted.tokenizer
-    converted = replace(converted, examples=wishes.examples, tokenizer=tokenizer)
+    converted = replace(converted, tokenizer=tokenizer)
     if converted.codes is not None:
         if (wishes.subwords, wishes.codes, wishes.target_codes) != (None, None, None):
             raise ValueError(

@@ -8,9 +8,11 @@ from fairseq import checkpoint_utils
 
 from fairseq_hrt.loading.checkpoints import read_checkpoint
 from fairseq_hrt.native.bundles.pretrained import from_pretrained
-from fairseq_hrt.native.conversion.converted import write_bundle
+from fairseq_hrt.native.conversion.converted import Wishes, write_bundle
 from fairseq_hrt.native.conversion.marian import read_marian
 from fairseq_hrt.training import smoothed_cross_entropy
+
+NATIVE_ONLY = Wishes(runtime="int8", checkpoint=False)
 
 
 def test_the_checkpoint_is_loaded_by_fairseq(marian_folder, tmp_path):
@@ -39,7 +41,7 @@ def test_both_engines(marian_folder, tmp_path):
     converted = read_marian(marian_folder(int8=True).path, (None, None))
     converted.shortlist = ["\ta", *(f"{word}\t{word}" for word in converted.source.words[:5])]
     lines = ["a man in red", "two dogs", "water"]
-    made = write_bundle(converted, tmp_path / "bundle", runtime="float32", lines=lines)
+    made = write_bundle(converted, tmp_path / "bundle", Wishes(runtime="float32", lines=lines))
     assert made.runtime and made.shortlist
     found = [
         from_pretrained(tmp_path / "bundle", device="cpu", engine=name).translate(lines)
@@ -96,7 +98,7 @@ def test_nothing_stays_of_what_the_native_engine_cannot_decode(
     converted = read_marian(marian_folder().path, (None, None))
     converted.decoding.update(options)
     with pytest.raises(ValueError, match=message):
-        write_bundle(converted, tmp_path / "made" / "bundle", runtime="int8", checkpoint=False)
+        write_bundle(converted, tmp_path / "made" / "bundle", NATIVE_ONLY)
     assert not (tmp_path / "made").exists() or list((tmp_path / "made").iterdir()) == []
 
 
@@ -104,8 +106,7 @@ def test_the_card_of_a_bundle_without_a_checkpoint(marian_folder, tmp_path):
     made = write_bundle(
         read_marian(marian_folder().path, (None, None)),
         tmp_path / "bundle",
-        runtime="int8",
-        checkpoint=False,
+        NATIVE_ONLY,
     )
     assert made.card == {
         "architecture": "marian_transformer", "imported from": "Marian: model.ende.bin",
