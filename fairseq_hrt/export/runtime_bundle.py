@@ -16,12 +16,11 @@ from ..loading.data_options import options_of_training
 from ..native.bundles.bundle import Bundle
 from ..native.bundles.decoder import Wanted, Watch
 from ..native.bundles.native_bundle import (
-    read_candidates,
     write_native_model,
     write_native_shortlist,
 )
 from ..native.bundles.native_decoder import NativeDecoder
-from ..native.bundles.shortlist import mean_candidates
+from ..native.bundles.shortlist import load_shortlist, mean_candidates
 from ..native.bundles.translator import Translator
 from ..native.decoding import Hypothesis
 from ..native.io.progress import Doing, Progress
@@ -146,7 +145,7 @@ def add_runtime(
     logger.info("runtime, %s: %s", weights, found)
     bundle.card[f"runtime, {weights}"] = str(found)
     if shortlist is not None:
-        candidates = read_candidates(bundle, shortlist)
+        candidates = load_shortlist(shortlist, *bundle.dictionaries())
         decoder.engine.set_shortlist(candidates)
         found = agreement(
             decoder.engine.decode(sentences, options, first_words=first_words), expected

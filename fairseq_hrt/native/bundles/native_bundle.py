@@ -1,7 +1,6 @@
 """Writes the files of a bundle that the native engine reads; without PyTorch."""
 
 import shutil
-from pathlib import Path
 from typing import Dict
 
 import numpy as np
@@ -9,7 +8,6 @@ import numpy as np
 from ..runtime.engine import Shortlist
 from ..runtime.format import Header, write_model
 from .bundle import Bundle
-from .shortlist import load_shortlist, write_shortlist
 
 MODEL, SHORTLIST = "runtime.safetensors", "shortlist.safetensors"
 
@@ -23,20 +21,13 @@ def write_native_model(bundle: Bundle, header: Header, tensors: Dict[str, np.nda
     _like_the_dictionaries(bundle, MODEL)
 
 
-def read_candidates(bundle: Bundle, path: Path) -> Shortlist:
-    """Reads the lexical table ``path``, Marian's ``lex`` or CTranslate2's ``vmap``, as a shortlist
-    for the dictionaries of a bundle that is being made.
-
-    Raises:
-        ValueError: the file is not a shortlist, or belongs to another model.
-    """
-    return load_shortlist(path, *bundle.dictionaries())
-
-
 def write_native_shortlist(bundle: Bundle, shortlist: Shortlist) -> None:
-    """Writes a shortlist into the folder of a bundle that is being made, and sets
-    ``bundle.shortlist`` to its file name."""
-    write_shortlist(bundle.folder / SHORTLIST, shortlist)
+    """Writes a shortlist into the folder of a bundle that is being made, for
+    :func:`.shortlist.read_shortlist`, and sets ``bundle.shortlist`` to its file name."""
+    from safetensors.numpy import save_file
+
+    parts = {name: np.ascontiguousarray(part) for name, part in shortlist._asdict().items()}
+    save_file(parts, str(bundle.folder / SHORTLIST))
     bundle.shortlist = SHORTLIST
     _like_the_dictionaries(bundle, SHORTLIST)
 

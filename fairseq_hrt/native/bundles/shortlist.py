@@ -154,15 +154,6 @@ def _read_vmap(
     return {one: sorted(candidates) for one, candidates in found.items()}, always
 
 
-def write_shortlist(path: Path, shortlist: Shortlist) -> None:
-    """Writes a shortlist as safetensors, which :func:`read_shortlist` reads."""
-    from safetensors.numpy import save_file
-
-    save_file(
-        {name: np.ascontiguousarray(part) for name, part in shortlist._asdict().items()}, str(path)
-    )
-
-
 def read_shortlist(path: Path) -> Shortlist:
     """Reads a shortlist that a bundle stores. Whether its token ids fit the model is checked later,
     by :meth:`..runtime.engine.Engine.set_shortlist`.

@@ -13,8 +13,9 @@ import numpy as np
 from ..bundles.bundle import Bundle, create_bundle, require_new
 from ..bundles.data_options import language_of_data
 from ..bundles.description import checked_options
-from ..bundles.native_bundle import read_candidates, write_native_model, write_native_shortlist
+from ..bundles.native_bundle import write_native_model, write_native_shortlist
 from ..bundles.pretrained import from_pretrained
+from ..bundles.shortlist import load_shortlist
 from ..io.escaping import shown
 from ..io.progress import Doing
 from ..plugin import plugin
@@ -215,4 +216,4 @@ def _add_native_model(
     with Doing("making the native engine's model"):
         write_native_model(made, *make_model(weights=weights))
     if shortlist is not None:
-        write_native_shortlist(made, read_candidates(made, shortlist))
+        write_native_shortlist(made, load_shortlist(shortlist, *made.dictionaries()))

@@ -5,11 +5,10 @@ from native_bundles import with_runtime
 
 from fairseq_hrt.native.bundles.bundle import Bundle
 from fairseq_hrt.native.bundles.native_bundle import (
-    read_candidates,
     write_native_model,
     write_native_shortlist,
 )
-from fairseq_hrt.native.bundles.shortlist import read_shortlist
+from fairseq_hrt.native.bundles.shortlist import load_shortlist, read_shortlist
 from fairseq_hrt.native.runtime.format import read_model
 
 
@@ -27,11 +26,14 @@ def test_files_and_their_names(tmp_path):
         whole.folder / whole.runtime
     ).read_bytes()
     (tmp_path / "lex").write_text("B b 0.9\nC b 0.5\n")
-    candidates = read_candidates(bundle, tmp_path / "lex")
+    candidates = load_shortlist(tmp_path / "lex", *bundle.dictionaries())
     write_native_shortlist(bundle, candidates)
     held = read_shortlist(bundle.folder / bundle.shortlist)
     assert (
-        all((own == other).all() for own, other in zip(held, candidates))
+        all(
+            (own == other).all() and own.dtype == other.dtype
+            for own, other in zip(held, candidates)
+        )
         and len(held.candidates) == 2
     )
     assert {path.stat().st_mode & 0o777 for path in bundle.folder.iterdir()} == {0o640}
