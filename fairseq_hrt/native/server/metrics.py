@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Optional, Tuple
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -58,16 +58,8 @@ class Metrics:
         self._decoding.labels(system).observe(seconds)
 
     def observe_queue(self, system: str, waiting: int) -> None:
-        """With several workers, stores the number of sentences in a system's queue, for whichever
-        worker reports the metrics of all. With one worker does nothing, see :meth:`watch_queue`."""
-        if _shared():
-            self._queue.labels(system).set(waiting)
-
-    def watch_queue(self, system: str, waiting: Callable[[], int]) -> None:
-        """With one worker, has ``waiting`` called for the number of sentences in a system's queue
-        whenever metrics are reported. With several does nothing, see :meth:`observe_queue`."""
-        if not _shared():
-            self._queue.labels(system).set_function(waiting)
+        """Stores the number of sentences in a system's queue."""
+        self._queue.labels(system).set(waiting)
 
     def exposition(self) -> Tuple[bytes, str]:
         """Returns the metrics in the text format of Prometheus, and the format's content type."""

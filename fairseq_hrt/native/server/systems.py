@@ -167,7 +167,7 @@ def load_served(
         observe=lambda sentences, seconds: metrics.observe_batch(name, sentences, seconds),
         observe_queue=lambda waiting: metrics.observe_queue(name, waiting),
     )
-    metrics.watch_queue(name, lambda: batcher.waiting)
+    metrics.observe_queue(name, 0)
     system = ServedSystem(
         name,
         bundle,

@@ -52,14 +52,11 @@ def test_requests_and_batches_are_counted():
     ] == pytest.approx(0.75)
 
 
-def test_the_queue_is_asked_when_somebody_looks():
-    metrics, waiting = Metrics(), [3]
-    metrics.watch_queue("a", lambda: waiting[0])
-    # For readers in other workers, of which there are none.
-    metrics.observe_queue("a", 99)
-    assert read(metrics)["waiting_sentences", "a"] == 3
-    waiting[0] = 0
-    assert read(metrics)["waiting_sentences", "a"] == 0
+def test_the_queue_has_its_last_length():
+    metrics = Metrics()
+    for waiting in (3, 0):
+        metrics.observe_queue("a", waiting)
+        assert read(metrics)["waiting_sentences", "a"] == waiting
 
 
 def test_figures_of_one_server_are_its_own():
@@ -81,7 +78,6 @@ def test_queues_of_several_workers_are_summed(tmp_path):
 import os, subprocess, sys
 from fairseq_hrt.native.server.metrics import Metrics, forget_worker
 figures = Metrics()
-figures.watch_queue("a", lambda: 7)
 figures.observe_queue("a", int(sys.argv[1]))
 if sys.argv[2:]:
     shown = lambda: [line for line in figures.exposition()[0].decode().splitlines() if line.startswith("fairseq_hrt_waiting")]
