@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Container, Dict, List, Optional, Tuple
 
-from ..families import BY_NAME, GRAPH_MODELS, candidates, decoders
+from ..families import BY_NAME, FIRST_WORDS_BY, GRAPH_MODELS, candidates, decoders
 from ..options.effects import settled
 from ..options.values import (
     KINDS,
@@ -139,8 +139,7 @@ def _check_first_words(header: Header, options: DecodingOptions) -> None:
         if value and not takes_first_words(header, options):
             raise UnsupportedOption(
                 f"{flag(name)} {value}: first words can be given to models that write from left to"
-                " right (hrt with --hrt-decode-chunk 1, bidirectional with one direction); leave"
-                f" {flag(name)} out"
+                f" right ({FIRST_WORDS_BY}); leave {flag(name)} out"
             )
 
 
