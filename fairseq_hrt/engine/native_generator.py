@@ -20,7 +20,7 @@ from ..native.options.values import (
 )
 from ..native.runtime.engine import Engine
 from ..native.runtime.library import load_library
-from ..native.runtime.options import longest_written, plan_search, takes_first_words
+from ..native.runtime.options import longest_written, plan_search
 from .counters import GenerationCounters
 from .fairseq_hypothesis import to_fairseq
 from .generator import EngineGenerator, source_rows
@@ -164,9 +164,10 @@ class NativeGenerator:
         # Arguments that are not given may be passed as None.
         others = any(value is not None for name, value in given.items() if name != "prefix_tokens")
         # PyTorch's generator reports why first words cannot be given.
+        header = self.header
         elsewhere = others or (
             prefix_tokens is not None
-            and (bool(self.forced) or not takes_first_words(self.header, self.options))
+            and (bool(self.forced) or not header.record.takes_first_words(header, self.options))
         )
         if elsewhere or self._watched or (self._engine is None and self._not_on_cpu() is not None):
             return self.torch.find(sample, **given)

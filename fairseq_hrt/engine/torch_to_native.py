@@ -12,7 +12,8 @@ from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor, nn
 
 from ..native.families import BY_NAME, MODEL_FAMILIES
-from ..native.runtime.format import ACTIVATIONS, Header, write_model
+from ..native.families.fields import ACTIVATIONS
+from ..native.runtime.format import Header, write_model
 from ..native.runtime.model_tensors import model_tensors, require_stored
 from .embedding import position_vectors
 from .layers import FairseqModule, UnsupportedModelError

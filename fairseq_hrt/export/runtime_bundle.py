@@ -23,11 +23,12 @@ from ..native.bundles.native_decoder import NativeDecoder
 from ..native.bundles.shortlist import load_shortlist, mean_candidates
 from ..native.bundles.translator import Translator
 from ..native.decoding import Hypothesis
+from ..native.families.fields import STORED
 from ..native.io.progress import Doing, Progress
 from ..native.options.schema import CALLER, EVERY_TASK, FAIRSEQ
 from ..native.options.values import SCHEMA, DecodingOptions
 from ..native.runtime.engine import Engine
-from ..native.runtime.format import STORED, Header
+from ..native.runtime.format import Header
 from ..native.text.dictionary import Words
 from .torch_decoder import TorchDecoder
 from .validation_data import validation_sides

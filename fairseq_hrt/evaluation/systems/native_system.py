@@ -21,7 +21,7 @@ from ...native.families import tasks_for
 from ...native.options.effects import set_aside
 from ...native.options.values import SCHEMA, DecodingOptions
 from ...native.runtime.engine import Engine, Header, Shortlist, read_header
-from ...native.runtime.options import longest_written, writes_in_order
+from ...native.runtime.options import longest_written
 from ...native.text.dictionary import Words
 from .specification import SystemSpec
 from .system import System
@@ -237,7 +237,7 @@ def require_judge(judge: Header, header: Header, options: DecodingOptions) -> No
         ValueError: the rescoring model does not write word by word, has other dictionaries, or
             cannot read translations as long as the other model writes.
     """
-    if not writes_in_order(judge):
+    if not judge.record.writes_in_order(judge):
         raise ValueError(
             f"--rescore-path: the model belongs to the family {judge.family}, which does not write"
             " one word after the other; give an autoregressive model"

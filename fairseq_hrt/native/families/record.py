@@ -88,7 +88,8 @@ class Family:
         return 1
 
     def writes_in_order(self, header: Any) -> bool:
-        """Whether the model can write one word after the other, from left to right."""
+        """Whether the model can write one word after the other, from left to right. Models of the
+        family hrt can, but do so only with ``--hrt-decode-chunk 1``."""
         return True
 
     # ------------------------------------------------------------------ options

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..families import MODEL_FAMILIES
 from ..families.ctc import INPUTS
+from ..families.fields import ACTIVATIONS, CELLS
 from ..options.values import KINDS, SCHEMA
-from .format import ACTIVATIONS, CELLS, Header
+from .header import Header
 from .library import load_library
 
 INTERFACE = 13

@@ -39,12 +39,13 @@ import numpy as np
 
 from ..decoding import Graph, Hypothesis, NumericalError, collapse_repeats
 from ..families import decoders
+from ..families.fields import ModelFileError
 from ..io.forks import renew_in_forks
 from ..options.values import DecodingOptions, UnsupportedOption
 from . import binding, library
 from .arguments import Shortlist, flatten, listed, shortlist_arrays
 from .caller import Caller, Cancelled
-from .format import Header, ModelFileError, read_header, read_model
+from .format import Header, read_header, read_model
 from .options import SearchPlan, plan_search
 from .results import read_results
 

@@ -16,13 +16,13 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
-from ..families import BY_NAME
+from ..families.fields import ModelFileError
 from ..families.record import Shapes
-from .header import ACTIVATIONS, CELLS, STORED, Header, ModelFileError
+from .header import Header
 
 __all__ = [
-    "ACTIVATIONS", "CELLS", "DAMAGED", "EMBEDDINGS", "KEY", "STORED", "Header", "ModelFileError",
-    "check_tensors", "expected_tensors", "read_header", "read_model", "write_model",
+    "DAMAGED", "EMBEDDINGS", "KEY", "Header", "check_tensors", "expected_tensors", "read_header",
+    "read_model", "write_model",
 ]  # fmt: skip
 
 _REMEDY = "convert the model again"
@@ -49,7 +49,7 @@ def expected_tensors(header: Header) -> Shapes:
         found["output"] = ("matrix", (header.target_vocabulary, width))
     if header.output_bias:
         found["output.bias"] = ("float32", (header.target_vocabulary,))
-    found.update(BY_NAME[header.family].tensors(header))
+    found.update(header.record.tensors(header))
     return found
 
 

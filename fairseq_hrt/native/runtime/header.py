@@ -4,11 +4,8 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Tuple
 
-from ..families import BY_NAME, FAMILIES, MODEL_FAMILIES, FamilyFields
-from ..families.fields import ACTIVATIONS as ACTIVATIONS
-from ..families.fields import CELLS as CELLS
-from ..families.fields import STORED as STORED
-from ..families.fields import ModelFileError as ModelFileError
+from ..families import BY_NAME, FAMILIES, MODEL_FAMILIES, Family, FamilyFields
+from ..families.fields import ModelFileError
 
 FORMAT = 1
 
@@ -17,6 +14,11 @@ FORMAT = 1
 class Header(FamilyFields):
     """The hyper-parameters of a model; :mod:`..families` explains the fields. The JSON has exactly
     these fields and ``format``; fields named in LATER are left out if they have their defaults."""
+
+    @property
+    def record(self) -> Family:
+        """The record of the model's family."""
+        return BY_NAME[self.family]
 
     def to_json(self) -> str:
         """Writes the header as JSON, which :meth:`from_json` reads."""
@@ -77,7 +79,7 @@ class Header(FamilyFields):
         for family in FAMILIES:
             for name in family.own_fields if family.name != self.family else ():
                 self.demand(getattr(self, name) == getattr(Header, name), "family", name)
-        BY_NAME[self.family].check_header(self)
+        self.record.check_header(self)
 
 
 # Fields that files of earlier releases do not have.

@@ -8,9 +8,9 @@ from typing import Dict, List, Mapping, Optional, Tuple
 import numpy as np
 
 from ..decoding import NumericalError
-from ..families import BY_NAME
+from ..families.fields import STORED
 from .format import EMBEDDINGS, expected_tensors
-from .header import STORED, Header
+from .header import Header
 
 # {part of a model file: fairseq's modules}; several modules, of the same input, are joined to one
 # matrix [sum of their outputs, inputs].
@@ -58,7 +58,7 @@ def model_tensors(
         NumericalError: a parameter is not finite.
     """
     tensors: Dict[str, np.ndarray] = {}
-    exact = BY_NAME[header.family].exact
+    exact = header.record.exact
     for name, (kind, _) in expected_tensors(header).items():
         array, stored = (made[name], None) if name in made else _joined(name, parameters, steps)
         array = np.ascontiguousarray(array, np.float32)

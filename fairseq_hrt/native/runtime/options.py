@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Container, Dict, List, Optional, Tuple
 
-from ..families import BY_NAME, FIRST_WORDS_BY, GRAPH_MODELS, candidates, decoders
+from ..families import FIRST_WORDS_BY, GRAPH_MODELS, candidates, decoders
 from ..options.effects import settled
 from ..options.values import (
     KINDS,
@@ -18,18 +18,6 @@ from ..options.values import (
 )
 from . import binding
 from .format import Header
-
-
-def writes_in_order(header: Header) -> bool:
-    """Whether the model can write from left to right, one word per step. Models of the family hrt
-    can, but do so only with ``--hrt-decode-chunk 1``."""
-    return BY_NAME[header.family].writes_in_order(header)
-
-
-def takes_first_words(header: Header, options: DecodingOptions) -> bool:
-    """Whether translations can be made to begin with given words, because the model writes from
-    left to right with these options."""
-    return BY_NAME[header.family].takes_first_words(header, options)
 
 
 @dataclass(frozen=True)
@@ -136,7 +124,7 @@ def _check_first_words(header: Header, options: DecodingOptions) -> None:
         ("prefix_size", options.prefix_size),
         ("forced_start", options.forced_start),
     ):
-        if value and not takes_first_words(header, options):
+        if value and not header.record.takes_first_words(header, options):
             raise UnsupportedOption(
                 f"{flag(name)} {value}: first words can be given to models that write from left to"
                 f" right ({FIRST_WORDS_BY}); leave {flag(name)} out"
@@ -145,13 +133,13 @@ def _check_first_words(header: Header, options: DecodingOptions) -> None:
 
 def _check_results(header: Header, options: DecodingOptions) -> None:
     """Raises ValueError if alignments or graphs are asked for and the model has none."""
-    family = BY_NAME[header.family]
-    if options.alignments and not writes_in_order(header):
+    family = header.record
+    if options.alignments and not family.writes_in_order(header):
         raise ValueError(
             f"--replace-unk needs alignments, but the words of a {family.model} are not aligned"
             " with the source; leave --replace-unk out, and give --unkpen inf to forbid <unk>"
         )
-    if options.print_alignment is not None and not writes_in_order(header):
+    if options.print_alignment is not None and not family.writes_in_order(header):
         raise ValueError(
             f"--print-alignment: the words of a {family.model} are not aligned with the source;"
             " leave this option out"

@@ -11,11 +11,11 @@ import pytest
 from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.native.families import MODEL_FAMILIES
 from fairseq_hrt.native.families.ctc import INPUTS
+from fairseq_hrt.native.families.fields import CELLS
 from fairseq_hrt.native.options.schema import NATIVE_DRAFTS, NATIVE_STRATEGIES
 from fairseq_hrt.native.options.values import KINDS as VALUES
 from fairseq_hrt.native.options.values import SCHEMA
 from fairseq_hrt.native.runtime import binding, build, engine
-from fairseq_hrt.native.runtime.format import CELLS
 from fairseq_hrt.native.runtime.options import plan_search
 
 STRUCTURES = {

@@ -7,11 +7,11 @@ import struct
 import numpy as np
 import pytest
 
+from fairseq_hrt.native.families.fields import ModelFileError
 from fairseq_hrt.native.runtime.engine import Engine
 from fairseq_hrt.native.runtime.format import (
     EMBEDDINGS,
     KEY,
-    ModelFileError,
     check_tensors,
     expected_tensors,
     read_header,

@@ -5,13 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from fairseq_hrt.native.families import BY_NAME
 from fairseq_hrt.native.options.values import DecodingOptions
 from fairseq_hrt.native.runtime.engine import UnsupportedOption
 from fairseq_hrt.native.runtime.options import (
     longest_written,
     plan_search,
-    takes_first_words,
-    writes_in_order,
 )
 
 
@@ -30,7 +29,7 @@ def test_bad_options(runtime, options, message):
 def header(family="hrt", **more):
     own = dict(chunk_sizes=(2, 5), scale=3.0, block=1, directions=1)
     own.update(source_vocabulary=9, target_vocabulary=8, longest_target=64)
-    return SimpleNamespace(family=family, **{**own, **more})
+    return SimpleNamespace(family=family, record=BY_NAME[family], **{**own, **more})
 
 
 def test_which_models_write_in_order():
@@ -40,10 +39,10 @@ def test_which_models_write_in_order():
         ("dag", False),
         ("ctc", False),
     ):
-        assert writes_in_order(header(family)) is expected
+        assert BY_NAME[family].writes_in_order(header(family)) is expected
     for block, directions, expected in ((1, 1, True), (2, 1, False), (1, 2, False)):
         model = header("bidirectional", block=block, directions=directions)
-        assert writes_in_order(model) is expected
+        assert model.record.writes_in_order(model) is expected
 
 
 def test_the_longest_translation():
@@ -162,7 +161,7 @@ def test_what_a_model_does_not_have_is_refused(family, options, message):
 ])  # fmt: skip
 def test_which_models_take_first_words(family, own, options, expected):
     model = header(family, **own)
-    assert takes_first_words(model, DecodingOptions(**options)) is expected
+    assert model.record.takes_first_words(model, DecodingOptions(**options)) is expected
     for name, value in (("prefix_size", 2), ("forced_start", "a b")):
         asked = DecodingOptions(**{name: value}, **options)
         if expected:
