@@ -54,12 +54,6 @@ class LoadedModels(NamedTuple):
     saved: DictConfig
 
 
-def option_text(value: Any) -> str:
-    """An option's value as text for :func:`option_arguments`: True becomes ``"true"`` (the switch
-    is given), False becomes ``"false"`` (it is left out)."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def option_arguments(chosen: Mapping[str, str]) -> List[str]:
     """Command-line arguments of options: ``{"beam": "1", "print_step": "true", "fp16": "false"}``
     gives ``["--beam", "1", "--print-step"]``."""

@@ -10,7 +10,8 @@ from fairseq import tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf, open_dict
 
-from ..engine.models import option_arguments, option_text
+from ..engine.models import option_arguments
+from ..native.options.conditions import option_text
 
 # fairseq requires a training history; an imported model has none.
 _UNTRAINED: Dict[str, Any] = {

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, Mapping, Optional
 
 from ..native.bundles.data_options import JOINED, MODEL, NEVER, SEARCH, language_of_data, wanted
+from ..native.options.conditions import option_text
 
 _PACKAGE = __name__.split(".")[0]
 
@@ -67,7 +68,7 @@ def options_of_training(saved: Any, task: str) -> Mapping[str, Any]:
     for name in sorted(own & allowed.keys() & set(held)):
         value = value_of(saved, name)
         value = value.value if isinstance(value, Enum) else value
-        text = str(value).lower() if isinstance(value, bool) else str(value)
+        text = option_text(value)
         if value is None or (
             isinstance(value, (str, int, float)) and wanted(allowed[name], text) is None
         ):

@@ -9,7 +9,8 @@ from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence
 
 from fairseq import utils
 
-from ...engine.models import option_arguments, option_text
+from ...engine.models import option_arguments
+from ...native.options.conditions import option_text
 from ...native.options.schema import ENGINES as OURS
 
 _NAMED_IN_SYSTEM = ("name", "path", "task", "engine")

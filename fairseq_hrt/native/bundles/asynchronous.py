@@ -6,6 +6,7 @@ import weakref
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ..io.forks import renew_in_forks
+from ..options.conditions import option_text
 from ..text.glossary import Glossary
 from .batching import Batcher, QueueFull
 from .translation import PreparedLine, join_pieces, joined_texts, require_lines
@@ -56,7 +57,8 @@ class AsyncTranslation:
                 )
         rows = [lines] if isinstance(lines, str) else list(lines)
         require_lines(rows)
-        options: Dict[str, Any] = {name: _text(value) for name, value in decoding.items()}
+        # Calls with equal options share batches, whatever the types.
+        options: Dict[str, Any] = {name: option_text(value) for name, value in decoding.items()}
         # Scores take time, and without them the engine may leave out words that cannot be the best.
         options["details"] = bool(details)
         if glossary is not None:
@@ -93,8 +95,3 @@ class AsyncTranslation:
             max_queue=QUEUE, wait=SECONDS,
         )  # fmt: skip
         return batcher
-
-
-def _text(value: Any) -> str:
-    # Calls with equal options share batches, whatever the types.
-    return str(value).lower() if isinstance(value, bool) else str(value)

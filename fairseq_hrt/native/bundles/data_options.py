@@ -12,6 +12,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from ..families import NAMES
 from ..io.escaping import shown
+from ..options.conditions import option_text
 
 # fairseq's generation options that shape the search; none of them names a file.
 SEARCH = frozenset(
@@ -106,7 +107,7 @@ def _text_of_option(may_be_set: bool, value: object, given: str) -> str:
         )
     if not isinstance(value, (str, int, float)):
         raise ValueError(f"{given}: it must be a number, a text, true or false")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return option_text(value)
 
 
 def wanted(kind: Any, text: str) -> Optional[str]:

@@ -23,6 +23,7 @@ from typing import (
 )
 
 from ..decoding import Hypothesis
+from ..options.conditions import option_text
 from ..text.glossary import GivenGlossary, Glossary
 from ..text.replacement import mostly_unknown, read_lexicon, unknown_words
 from ..text.sentences import split
@@ -82,7 +83,8 @@ class Translator:
         self.bundle, self.decoder = bundle, decoder
         self.glossary, self.terms_found = Glossary.of(glossary), 0
         self.pipeline = bundle.pipeline()
-        self.defaults = {**DEFAULTS, **bundle.options, **_texts(decoding)}
+        self.defaults = {**DEFAULTS, **bundle.options}
+        self.defaults.update((name, option_text(value)) for name, value in decoding.items())
         self.source, self.target = bundle.dictionaries()
         self._unknown = UnknownSymbols(self.pipeline, self.source)
         self._texts = HypothesisTexts(self.pipeline, self.target, bundle.subwords)
@@ -352,7 +354,8 @@ class Translator:
                     " the engine is chosen when the bundle is loaded (engine=..., --engine); leave"
                     f" {name} out"
                 )
-        chosen = {**self.defaults, **_texts(decoding)}
+        chosen = dict(self.defaults)
+        chosen.update((name, option_text(value)) for name, value in decoding.items())
         asked = chosen.pop("replace_unk", "false")
         if asked == "false":
             return chosen, None
@@ -448,12 +451,3 @@ def _certain(scored: Hypothesis, first: int) -> Hypothesis:
 def _longest_piece(decoder: Decoder, prepared: Any) -> int:
     """The most subwords of a piece, without ``</s>``: LONGEST, or less if the model takes less."""
     return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)
-
-
-def _texts(options: Mapping[str, Any]) -> Dict[str, str]:
-    """Converts the values of options to texts as on the command line: ``True`` becomes ``"true"``,
-    which switches an option on, and ``False`` ``"false"``, which leaves it out."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in options.items()
-    }

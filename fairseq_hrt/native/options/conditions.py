@@ -1,5 +1,5 @@
 """Conditions under which an option has an effect, in terms of other options' values; and how
-messages write the names of options. Standard library only."""
+the names and values of options are written. Standard library only."""
 
 import difflib
 from dataclasses import dataclass
@@ -9,6 +9,12 @@ from typing import Any, Callable, Mapping, Sequence, Tuple
 def flag(name: str) -> str:
     """The name of an option as it is written on a command line: ``--max-len-a``."""
     return "--" + name.replace("_", "-")
+
+
+def option_text(value: Any) -> str:
+    """The value of an option as it is written on a command line; ``"true"`` gives a switch, and
+    ``"false"`` leaves out any option."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def did_you_mean(given: str, known: Sequence[str]) -> str:

@@ -19,11 +19,11 @@ from fairseq_hrt.engine.models import (
     generation_config,
     load_models,
     option_arguments,
-    option_text,
     to_device,
 )
 from fairseq_hrt.loading.checkpoints import read_checkpoint
 from fairseq_hrt.native.decoding import NumericalError
+from fairseq_hrt.native.options.conditions import option_text
 
 TASK = ["--task", "translation_autoregressive", "-s", "de", "-t", "en"]
 PARSER = options.get_generation_parser()
