@@ -187,7 +187,7 @@ def run(options: argparse.Namespace) -> None:
     with Doing("merging the translations"):
         statistics = merge(
             options.out, plan, lambda number: subwords(words, dataset[number]["source"].tolist()),
-            languages, "train",
+            languages,
         )  # fmt: skip
     with Doing("binarising the translations"):
         binarise(options.out, options.data, languages, options.workers)

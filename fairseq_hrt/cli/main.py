@@ -175,7 +175,7 @@ def module_of(verb: str) -> str:
     return verb + "_" * keyword.iskeyword(verb)
 
 
-def no_such_verb(given: str, verbs: Sequence[str] = tuple(VERBS)) -> str:
+def no_such_verb(given: str, verbs: Sequence[str]) -> str:
     """The error message for a verb that does not exist, with the verb that was probably meant."""
     meant = did_you_mean(given.lower().replace("_", "-"), [*verbs, *SAID_AS_VERBS])
     return f"there is no verb {given!r}{meant or ';'} there are: {', '.join(verbs)}"

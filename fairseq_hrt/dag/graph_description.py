@@ -15,7 +15,6 @@ def describe(
     dictionary: Dictionary,
     *,
     tokens: int = 5,
-    least: float = 0.01,
 ) -> List[Dict[str, Any]]:
     """The graphs of a batch as plain data.
 
@@ -24,7 +23,6 @@ def describe(
         found: the translation of each sentence; the path that it was decoded along is marked.
         dictionary: the target dictionary.
         tokens: how many of its best tokens each vertex lists.
-        least: links less probable than this are left out, unless they are on that path.
 
     Returns:
         The documents of :func:`~..native.decoding.describe_graph`, one for each sentence.
@@ -48,7 +46,6 @@ def describe(
                 hypothesis.token_vertices,
                 translation=dictionary.string(torch.tensor(hypothesis.tokens)),
                 score=hypothesis.score,
-                least=least,
             )
         )
     return documents

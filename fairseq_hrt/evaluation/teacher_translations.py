@@ -174,9 +174,9 @@ def _translations(line: str, path: Path) -> List[str]:
 
 
 def merge(
-    folder: Path, plan: Plan, source: Callable[[int], str], languages: Sequence[str], prefix: str
+    folder: Path, plan: Plan, source: Callable[[int], str], languages: Sequence[str]
 ) -> Dict[str, Any]:
-    """Merges all blocks into two files with aligned lines in ``folder``, ``<prefix>.<language>``
+    """Merges all blocks into two files with aligned lines in ``folder``, ``train.<language>``
     for the source and the target language. A sentence with several translations is repeated in the
     source file beside each.
 
@@ -185,7 +185,6 @@ def merge(
         plan: the plan by which the blocks were translated.
         source: returns the words of the source sentence with a given number, from 0.
         languages: source and target language.
-        prefix: the beginning of the files' names.
 
     Returns:
         Statistics, which are also written into ``statistics.json``: the numbers of sentences, pairs
@@ -204,8 +203,8 @@ def merge(
         "copies": 0,
     }
     with (
-        replacing(folder / f"{prefix}.{languages[0]}") as left,
-        replacing(folder / f"{prefix}.{languages[1]}") as right,
+        replacing(folder / f"train.{languages[0]}") as left,
+        replacing(folder / f"train.{languages[1]}") as right,
     ):
         for number in range(plan.blocks):
             path = block_path(folder, number)

@@ -121,9 +121,9 @@ class Batcher:
         max_queue: the most sentences that may wait.
         wait: seconds that the first sentence of a batch waits for others to share the batch.
         prepare: splits a sentence into pieces, whose ``len()`` measures their work; called in one
-            thread only. By default a sentence is its only piece.
+            thread only.
         join: called with (sentence, results of its pieces, decoding options) if there are several
-            pieces; returns the result of the sentence, by default the list of results.
+            pieces; returns the result of the sentence.
         observe: called after each batch with (number of its pieces, seconds that it took).
         observe_queue: called with the number of waiting sentences whenever it has changed.
     """
@@ -135,8 +135,8 @@ class Batcher:
         max_batch: int,
         max_queue: int,
         wait: float,
-        prepare: Prepare = lambda sentence: [sentence],
-        join: Join = lambda sentence, results, options: results,
+        prepare: Prepare,
+        join: Join,
         observe: Callable[[int, float], None] = lambda sentences, seconds: None,
         observe_queue: Callable[[int], None] = lambda waiting: None,
     ) -> None:

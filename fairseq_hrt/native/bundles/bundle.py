@@ -26,9 +26,7 @@ from ..text.dictionary import Words
 from ..text.moses_rules import MosesRules
 from ..text.pipeline import TextPipeline
 from ..text.recipe import TextRecipe
-from .description import read_description
-
-FORMAT = 1
+from .description import FORMAT, read_description
 
 
 @dataclass
@@ -149,7 +147,7 @@ def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
         ValueError: the folder is not a bundle, has another format, or its description holds
             something that is not permitted; the message names it.
     """
-    document = read_description(folder, FORMAT, for_runtime=for_runtime)
+    document = read_description(folder, for_runtime=for_runtime)
     # An absolute path cannot be mistaken for an option when it is passed on.
     return Bundle(folder=folder.absolute(), **document)
 

@@ -17,6 +17,8 @@ from ..io.json_objects import json_object
 from ..plugin import plugin
 from .data_options import language_of_data, option_for_runtime, option_of_data
 
+# The version of bundles that this release writes and reads.
+FORMAT = 1
 # A description with a long card takes a few thousand bytes.
 LARGEST = 1_000_000
 MOST_MODELS = 64
@@ -37,13 +39,12 @@ _FIELDS = (
 )
 
 
-def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[str, Any]:
+def read_description(folder: Path, *, for_runtime: bool) -> Dict[str, Any]:
     """Reads ``bundle.json``, checks its fields, and returns them with the names and types of
     :class:`.bundle.Bundle`'s attributes, without ``folder``.
 
     Args:
         folder: the bundle's folder.
-        version: the number of the format that this release reads.
         for_runtime: whether the bundle is for the native engine, which checks the task and the
             options itself; fairseq is then not loaded.
 
@@ -52,7 +53,7 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     """
     path = folder / "bundle.json"
     document = _read_json(path, folder)
-    _check_fields(document, path, version)
+    _check_fields(document, path)
     task = _checked_task(document["task"], path, for_runtime=for_runtime)
     for side in ("source_lang", "target_lang"):
         language_of_data(document[side], str(path))
@@ -91,11 +92,11 @@ def read_description(folder: Path, version: int, *, for_runtime: bool) -> Dict[s
     return found
 
 
-def _check_fields(document: Dict[str, Any], path: Path, version: int) -> None:
+def _check_fields(document: Dict[str, Any], path: Path) -> None:
     known = document.get("format")
-    if type(known) is not int or known != version:
+    if type(known) is not int or known != FORMAT:
         raise ValueError(
-            f"{path} has the format {shown(known)}, this release reads {version}: make the bundle"
+            f"{path} has the format {shown(known)}, this release reads {FORMAT}: make the bundle"
             " again, or install the release that made it"
         )
     for name in document:

@@ -19,33 +19,23 @@ from ..text.dictionary import SPECIAL, Words
 
 # Marian's names of the empty word.
 _EMPTY = ("NULL", "")
+# Of a lexical table, the most probable candidates of each source word that are kept; of any file,
+# the most frequent target words, which are candidates of every sentence.
 BEST, FREQUENT = 50, 100
 # Most bytes of a text and of a line, unpacked: a small gzip file may hold any number.
 LARGEST, LONGEST_LINE = 1 << 31, 1 << 24
 
 
-def load_shortlist(
-    path: Path, source: Words, target: Words, *, best: int = BEST, frequent: int = FREQUENT
-) -> Shortlist:
+def load_shortlist(path: Path, source: Words, target: Words) -> Shortlist:
     """Reads a shortlist from a lexical table, Marian's ``lex`` or CTranslate2's ``vmap``.
 
     Args:
         path: the file; a tab in its first line marks a ``vmap``.
         source, target: the dictionaries; words that they lack are skipped.
-        best: how many candidates of a source word are kept, the most probable ones; of a ``vmap``
-            all are kept.
-        frequent: how many of the most frequent target words are candidates of every sentence, in
-            addition to those in a ``vmap``'s line without a source word.
 
     Raises:
-        ValueError: the file cannot be read, or holds none of the dictionaries' words; or ``best``
-            is less than 1, or ``frequent`` less than 0.
+        ValueError: the file cannot be read, or holds none of the dictionaries' words.
     """
-    if best < 1 or frequent < 0:
-        raise ValueError(
-            f"best={best}, frequent={frequent}: give at least 1 candidate of a source word and at"
-            " least 0 frequent target words"
-        )
     lines = _lines(path)
     first = next(lines, None)
     if first is None:
@@ -54,7 +44,7 @@ def load_shortlist(
     found, always = (
         _read_vmap(given, source, target)
         if "\t" in first
-        else (_read_lex(path, given, source, target, best), set())
+        else (_read_lex(path, given, source, target), set())
     )
     if not any(found.values()):
         raise ValueError(
@@ -62,7 +52,7 @@ def load_shortlist(
             " lex or vmap file that was made with this model"
         )
     # Dictionaries are sorted by frequency.
-    always |= set(range(len(SPECIAL), min(len(SPECIAL) + frequent, len(target))))
+    always |= set(range(len(SPECIAL), min(len(SPECIAL) + FREQUENT, len(target))))
     return pack(found, always, len(source))
 
 
@@ -108,7 +98,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _read_lex(
-    path: Path, lines: Iterator[str], source: Words, target: Words, best: int
+    path: Path, lines: Iterator[str], source: Words, target: Words
 ) -> Dict[int, List[int]]:
     scored: Dict[int, Dict[int, float]] = {}
     for number, line in enumerate(lines, start=1):
@@ -129,7 +119,7 @@ def _read_lex(
             scored.setdefault(one, {})[other] = probability
     # By id at equal probability: the more frequent word first.
     return {
-        one: sorted(sorted(given, key=lambda other: (-given[other], other))[:best])
+        one: sorted(sorted(given, key=lambda other: (-given[other], other))[:BEST])
         for one, given in scored.items()
     }
 

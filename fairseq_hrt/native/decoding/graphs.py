@@ -4,6 +4,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+# The least probability of a link that is shown.
+LEAST = 0.01
+
 
 def describe_graph(
     vertices: Sequence[Sequence[Tuple[str, float]]],
@@ -12,17 +15,16 @@ def describe_graph(
     *,
     translation: str,
     score: Optional[float],
-    least: float = 0.01,
 ) -> Dict[str, Any]:
     """Converts the graph of a translation to dictionaries, lists, numbers and strings.
 
     Args:
         vertices: the best words of each vertex as pairs (word, probability).
-        links: ``[L, L]``, the probabilities P(v | u) that vertex v follows u.
+        links: ``[L, L]``, the probabilities P(v | u) that vertex v follows u; those below
+            :data:`LEAST` are left out, unless they are on the path.
         path: the vertex of each token of the translation, without the start, vertex 0.
         translation: the translation, as subwords separated by spaces.
         score: the translation's score; None: not computed.
-        least: links less probable than this are left out, unless they are on the path.
 
     Returns:
         ``{"vertices": [{"vertex", "passing", "tokens": [{"token", "probability"}], "chosen"}],
@@ -43,7 +45,7 @@ def describe_graph(
         }
         for vertex, words in enumerate(vertices)
     ]
-    shown = {(int(u), int(v)) for u, v in zip(*np.nonzero(links >= least))} | steps
+    shown = {(int(u), int(v)) for u, v in zip(*np.nonzero(links >= LEAST))} | steps
     arrows: List[Dict[str, Any]] = [
         {"from": u, "to": v, "probability": float(links[u, v]), "chosen": (u, v) in steps}
         for u, v in sorted(shown)

@@ -5,21 +5,15 @@ from typing import List, Sequence
 from .hypothesis import Hypothesis
 
 
-def without_repeated_ngrams(tokens: Sequence[object], *, longest: int = 4) -> List[int]:
-    """Removes immediate repetitions of n-grams, n from ``longest`` down to 1, until there are none.
-
-    Args:
-        tokens: words without ``</s>``.
-        longest: the largest n.
-
-    Returns:
-        The indices of the words that are kept: [0, 1, 4] for «a b a b c».
-    """
+def without_repeated_ngrams(tokens: Sequence[object]) -> List[int]:
+    """Removes immediate repetitions of n-grams, n from 4 down to 1, until there are none.
+    Returns the indices of the words that are kept: [0, 1, 4] for «a b a b c». ``tokens`` are words
+    without ``</s>``."""
     kept = list(range(len(tokens)))
     changed = True
     while changed:
         changed = False
-        for size in range(longest, 0, -1):
+        for size in range(4, 0, -1):
             place = 0
             while place + 2 * size <= len(kept):
                 words = [tokens[index] for index in kept[place : place + 2 * size]]

@@ -159,11 +159,13 @@ def test_help_fits_the_terminal_and_is_not_too_wide(columns, monkeypatch, capsys
 
 
 def test_misspelt_verbs(capsys):
-    assert "did you mean help? there are: doctor, translate" in no_such_verb("hlep")
-    assert "did you mean translate?" in no_such_verb("transalte")
-    assert "did you mean benchmark?" in no_such_verb("BENCHMARKS")
+    assert "did you mean help? there are: doctor, translate" in no_such_verb("hlep", tuple(VERBS))
+    assert "did you mean translate?" in no_such_verb("transalte", tuple(VERBS))
+    assert "did you mean benchmark?" in no_such_verb("BENCHMARKS", tuple(VERBS))
     assert "benchmark" not in no_such_verb("BENCHMARKS", TRANSLATING)
-    assert "did you mean" not in no_such_verb("xyz") and "translate" in no_such_verb("xyz")
+    assert "did you mean" not in no_such_verb("xyz", tuple(VERBS)) and "translate" in no_such_verb(
+        "xyz", tuple(VERBS)
+    )
     with pytest.raises(SystemExit) as end:
         main(["--no-such", "Bundel"])
     assert (

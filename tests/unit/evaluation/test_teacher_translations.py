@@ -53,7 +53,7 @@ def decode_until(count):
 
 
 def merged(folder, plan):
-    statistics = merge(folder, plan, lambda sentence: f"s{sentence}", ("de", "en"), "train")
+    statistics = merge(folder, plan, lambda sentence: f"s{sentence}", ("de", "en"))
     return (folder / "train.de").read_bytes(), (folder / "train.en").read_bytes(), statistics
 
 
@@ -192,7 +192,7 @@ def test_two_processes_on_the_same_blocks(tmp_path):
         list(pool.map(lambda _: translate_blocks(tmp_path / "two", plan, decode), range(4)))
         results = list(
             pool.map(
-                lambda _: merge(tmp_path / "two", plan, lambda n: f"s{n}", ("de", "en"), "train"),
+                lambda _: merge(tmp_path / "two", plan, lambda n: f"s{n}", ("de", "en")),
                 range(4),
             )
         )

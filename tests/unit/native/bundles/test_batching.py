@@ -37,7 +37,11 @@ def gate():
 
 
 def batcher(gate, **settings):
-    return Batcher(gate, **{"max_batch": 3, "max_queue": 100, "wait": 0.0, **settings})
+    usual = {
+        "max_batch": 3, "max_queue": 100, "wait": 0.0, "prepare": lambda sentence: [sentence],
+        "join": lambda sentence, results, options: results,
+    }  # fmt: skip
+    return Batcher(gate, **{**usual, **settings})
 
 
 async def waiting(own, count):
@@ -161,7 +165,7 @@ def test_a_batch_for_which_nobody_waits_need_not_be_decoded_to_its_end():
         assert own.given_up()
         return await own.submit(["next"])
 
-    own = Batcher(decode, max_batch=8, max_queue=8, wait=0.05)
+    own = batcher(decode, max_batch=8, max_queue=8, wait=0.05)
     assert asyncio.run(run()) == ["NEXT"]
     own.close(5)
     assert [sorted(batch) for batch in batches] == [
@@ -177,7 +181,7 @@ def test_an_error_reaches_everybody_in_the_batch_and_nobody_else():
         return list(sentences)
 
     async def run():
-        own = Batcher(decode, max_batch=8, max_queue=8, wait=0.0)
+        own = batcher(decode, max_batch=8, max_queue=8, wait=0.0)
         good, bad = await asyncio.gather(
             own.submit(["a"]), own.submit(["b"], bad=True), return_exceptions=True
         )
@@ -212,7 +216,7 @@ def test_a_sentence_that_fails_takes_no_other_with_it(gate):
         return gate(sentences, options)
 
     async def run():
-        own = Batcher(decode, max_batch=8, max_queue=8, wait=0.2)
+        own = batcher(decode, max_batch=8, max_queue=8, wait=0.2)
         found = await asyncio.gather(
             *(own.submit([text]) for text in ("a", "bad", "b")), return_exceptions=True
         )

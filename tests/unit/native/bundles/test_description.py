@@ -31,7 +31,7 @@ def folder(tmp_path):
 def read(folder, *, for_runtime=False, text=None, **fields):
     document = {name: value for name, value in {**FIELDS, **fields}.items() if value is not ...}
     (folder / "bundle.json").write_text(json.dumps(document) if text is None else text)
-    return read_description(folder, 1, for_runtime=for_runtime)
+    return read_description(folder, for_runtime=for_runtime)
 
 
 def test_a_short_description_and_a_long_one(folder):
@@ -164,7 +164,7 @@ def test_what_is_no_description(folder, text, message):
     with pytest.raises(
         ValueError, match=f"bundle.json does not describe a bundle.*{message}|{message}"
     ):
-        read_description(folder, 1, for_runtime=True)
+        read_description(folder, for_runtime=True)
 
 
 def test_long_descriptions_are_not_read(folder, monkeypatch):
@@ -186,9 +186,9 @@ def test_where_no_description_is(folder):
         path.unlink(missing_ok=True)
         make(path)
         with pytest.raises(ValueError, match=f"is not a bundle: bundle.json is {kind}; make one"):
-            read_description(folder, 1, for_runtime=True)
+            read_description(folder, for_runtime=True)
     with pytest.raises(ValueError, match="codes is a file, not a bundle: give a folder made by"):
-        read_description(folder / "codes", 1, for_runtime=True)
+        read_description(folder / "codes", for_runtime=True)
 
 
 @pytest.mark.parametrize("prefix", ["de_DE", ">>deu<<", "__de__", "▁ >>deu<<"])

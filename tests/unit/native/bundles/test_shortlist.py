@@ -33,13 +33,15 @@ def candidates(shortlist, word):
     return shortlist.candidates[shortlist.offsets[word] : shortlist.offsets[word + 1]].tolist()
 
 
-def test_a_lexical_table(words, tmp_path):
+def test_a_lexical_table(words, tmp_path, monkeypatch):
+    monkeypatch.setattr(shortlist, "BEST", 2)
+    monkeypatch.setattr(shortlist, "FREQUENT", 3)
     lex = (
         "A a 0.2\nB a 0.5\nNULL a 0.9\nC NULL 0.9\nunknown a 0.9\nC a 0.1\nJ unknown 0.9\nD b"
         " 1e-3\n\n"
     )
     (tmp_path / "lex").write_bytes(gzip.compress(lex.encode()))
-    found = load_shortlist(tmp_path / "lex", *words, best=2, frequent=3)
+    found = load_shortlist(tmp_path / "lex", *words)
     assert (
         candidates(found, 4) == [4, 5]
         and candidates(found, 5) == [7]
@@ -51,9 +53,10 @@ def test_a_lexical_table(words, tmp_path):
     assert mean_candidates(found, [[4, 5, 2], [6, 2]]) == 7.5
 
 
-def test_a_vocabulary_map(words, tmp_path):
+def test_a_vocabulary_map(words, tmp_path, monkeypatch):
+    monkeypatch.setattr(shortlist, "FREQUENT", 0)
     (tmp_path / "vmap").write_text("\tI J unknown\na\tA C\nb c\tB\nb\tD\nunknown\tE\n")
-    found = load_shortlist(tmp_path / "vmap", *words, frequent=0)
+    found = load_shortlist(tmp_path / "vmap", *words)
     assert candidates(found, 4) == [4, 6] and candidates(found, 5) == [5, 7]
     assert found.always.tolist() == [0, 1, 2, 3, 12, 13]
 
@@ -65,7 +68,7 @@ def test_a_table_of_our_own(words, tmp_path):
     count = write_lex(tmp_path / "lex", table, words[0].words, words[1].words, best=2, least=0.01)
     lines = (tmp_path / "lex").read_text().splitlines()
     assert len(lines) == count and lines[0].split()[:2] == ["C", "a"]
-    assert 6 in candidates(load_shortlist(tmp_path / "lex", *words, best=1, frequent=0), 4)
+    assert 6 in candidates(load_shortlist(tmp_path / "lex", *words), 4)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +89,6 @@ def test_files_that_are_no_shortlists(words, tmp_path, content, message):
         load_shortlist(tmp_path / "lex", *words)
     with pytest.raises(ValueError, match="cannot be read"):
         load_shortlist(tmp_path / "nowhere", *words)
-    with pytest.raises(ValueError, match="best=0, frequent=.*give at least 1 candidate"):
-        load_shortlist(tmp_path / "lex", *words, best=0)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ def make_client(monkeypatch, translator):
 
         batcher = Batcher(
             decode,
+            prepare=lambda sentence: [sentence],
+            join=lambda sentence, results, options: results,
             max_batch=settings.max_batch,
             max_queue=settings.max_queue,
             wait=settings.batch_wait,
