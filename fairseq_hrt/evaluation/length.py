@@ -2,7 +2,7 @@
 
 import statistics
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence
 
@@ -30,7 +30,7 @@ class LengthBin:
     sentences: List[int]
     bleu: Dict[str, float]
     milliseconds: Dict[str, float]
-    length_ratios: Dict[str, float] = field(default_factory=dict)
+    length_ratios: Dict[str, float]
 
     @property
     def title(self) -> str:
@@ -117,8 +117,7 @@ def markdown_by_length(comparison: Comparison, bins: Sequence[LengthBin]) -> str
         cells = []
         for own in bins:
             time = own.milliseconds.get(result.name)
-            ratio = own.length_ratios.get(result.name)
-            cell = f"{own.bleu[result.name]:.2f}" + ("" if ratio is None else f" ({ratio:.2f})")
+            cell = f"{own.bleu[result.name]:.2f} ({own.length_ratios[result.name]:.2f})"
             cells.append(cell + ("" if time is None else f" / {time:.1f} ms"))
         lines.append("| " + " | ".join([in_markdown(result.name), *cells]) + " |")
     title = (

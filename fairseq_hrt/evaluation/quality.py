@@ -30,7 +30,7 @@ class Quality:
         rouge: F1 of ``ROUGE-1``, ``ROUGE-2`` and ``ROUGE-L`` by these names, 0 to 100, mean over
             the sentences; None if it was not asked for.
         length_ratio: number of words in the hypotheses divided by that in the references, as
-            sacreBLEU counts them; below 1, BLEU has a brevity penalty. None if it is not known.
+            sacreBLEU counts them; below 1, BLEU has a brevity penalty.
     """
 
     bleu: float
@@ -38,8 +38,8 @@ class Quality:
     chrf: float
     chrf_signature: str
     valid_share: Optional[float]
-    rouge: Optional[Dict[str, float]] = None
-    length_ratio: Optional[float] = None
+    rouge: Optional[Dict[str, float]]
+    length_ratio: float
 
 
 def evaluate(

@@ -82,8 +82,7 @@ def _quality_header(comparison: Comparison) -> List[str]:
 
 def _quality_row(comparison: Comparison, result: Result) -> List[str]:
     quality = result.quality
-    row = [result.name, f"{quality.bleu:.2f}", f"{quality.chrf:.2f}"]
-    row.append("–" if quality.length_ratio is None else f"{quality.length_ratio:.3f}")
+    row = [result.name, f"{quality.bleu:.2f}", f"{quality.chrf:.2f}", f"{quality.length_ratio:.3f}"]
     if _has_comet(comparison):
         row.append("not run" if result.comet is None else f"{result.comet:.4f}")
     row += [f"{value:.2f}" for value in (quality.rouge or {}).values()]

@@ -214,7 +214,7 @@ def _measure(
         references,
         language=target_language(system),
     )
-    return Trial(options, quality.bleu, quality.chrf, float(quality.length_ratio or 0.0), seconds)
+    return Trial(options, quality.bleu, quality.chrf, quality.length_ratio, seconds)
 
 
 def _identity(

@@ -19,7 +19,7 @@ def comparison():
         ("bad", ["a b c d e", "f g h i j x", "l m n o x", "x x x x"], [0.02, 0.06, 0.1]),
     ):
         timing = Timing([[3], [0], [2]], [seconds, seconds])
-        quality = Quality(0.0, "", 0.0, "", None)
+        quality = Quality(0.0, "", 0.0, "", None, None, 1.0)
         results.append(Result(name, {"task": "t"}, hypotheses, [{}] * 4, quality, {1: timing}))
     return Comparison(results, [], 20, Settings(), {})
 

@@ -8,7 +8,7 @@ from fairseq_hrt.evaluation.speed import Timing
 
 def make_result(name, task, bleu, seconds, valid_share=None):
     signature = {"task": task, "checkpoint": "best.pt", "beam": "1"}
-    quality = Quality(bleu, "nrefs:1|tok:13a", 60.0, "nrefs:1|nc:6", valid_share)
+    quality = Quality(bleu, "nrefs:1|tok:13a", 60.0, "nrefs:1|nc:6", valid_share, None, 1.0)
     timings = {
         1: Timing([[0], [1]], [[seconds, seconds]] * 3, decoder_calls=20),
         32: Timing([[0, 1]], [[seconds]] * 3, decoder_calls=12),
