@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Container, Dict, Iterator, Sequence
 
 from ..native.text.recipe import TextRecipe
-from ..native.text.word_alignment import UNSPACED
+from ..native.text.word_alignment import SPACELESS, UNSPACED
 from .validation_data import Sentences
 
 _PUNCTUATION = re.compile(r"[.,!?;:。，！？]")
@@ -16,7 +16,6 @@ _TAG = re.compile(r"[a-z]{2}(-[A-Za-z]{2,4})?|(?=.*[^\W\d_])(?=.*[\d<>_\[\]@#]).
 TAGGED = 0.95
 # Scripts without spaces between words. Their words have less than LONG_WORD characters on average,
 # the phrases between spaces in Thai or Burmese text have more.
-_SPACELESS = re.compile(f"[{UNSPACED}]")
 _GAP = re.compile(f"(?<=[{UNSPACED}]) (?=[{UNSPACED}])")
 LONG_WORD = 10
 
@@ -46,7 +45,7 @@ def steps_for_good(sample: Sentences, recipe: TextRecipe) -> Iterator[str]:
             f"{small} of {count} sources begin in lower case although the text has capitals: if a"
             " true-caser did that, raw lines need it first, too"
         )
-    gaps, signs = len(_GAP.findall("\n".join(bodies))), len(_SPACELESS.findall(text))
+    gaps, signs = len(_GAP.findall("\n".join(bodies))), len(SPACELESS.findall(text))
     separator = recipe.tokenization.separator(recipe.tokenization.languages[0])
     if separator is None and gaps * LONG_WORD > signs:
         yield (

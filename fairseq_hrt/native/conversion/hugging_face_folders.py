@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Container, List, Mapping, Optional, Tuple
 
 from ..io.escaping import shown
-from ..text.dictionary import SPECIAL
+from ..text.dictionary import EOS, PAD, SPECIAL
 from ..text.pipeline import target_tokens
 from .converted import Converted
 from .hugging_face import (
@@ -30,8 +30,6 @@ from .vocabularies import (
 )
 
 KINDS = ("marian", "mbart", "m2m_100")
-# Ids of fairseq's dictionaries.
-PAD, EOS = 1, 2
 _SENTENCEPIECE = "sentencepiece.bpe.model"
 Languages = Tuple[Optional[str], Optional[str]]
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..runtime.format import Header
 from ..runtime.model_tensors import model_tensors, require_stored
 from ..runtime.sinusoids import fairseq_frequencies, sinusoids
+from ..text.dictionary import BOS, EOS, PAD, UNK
 
 _SIDES = ("encoder", "decoder")
 # Position 0 is row 2 of fairseq's position tables, and has the sinusoid of 2.
@@ -57,7 +58,8 @@ def _header(
 ) -> Header:
     embeddings = {side: parameters[f"{side}.embed_tokens.weight"] for side in _SIDES}
     values: Dict[str, Any] = dict(
-        family="autoregressive", weights=weights, input_bits=input_bits, bos=0, pad=1, eos=2, unk=3,
+        family="autoregressive", weights=weights, input_bits=input_bits,
+        bos=BOS, pad=PAD, eos=EOS, unk=UNK,
         source_vocabulary=len(embeddings["encoder"]), target_vocabulary=len(embeddings["decoder"]),
         activation=options["activation_fn"], longest_source=options["max_source_positions"],
         longest_target=options["max_target_positions"],

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Dict, List, Sequence
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
+BOS, PAD, EOS, UNK = range(4)
 _OVERWRITE = "#fairseq:overwrite"
 
 
@@ -19,7 +20,7 @@ class Words:
             without ``#fairseq:overwrite``.
     """
 
-    eos, unk = SPECIAL.index("</s>"), SPECIAL.index("<unk>")
+    eos, unk = EOS, UNK
 
     def __init__(self, path: Path) -> None:
         self.words: List[str] = list(SPECIAL)
@@ -58,7 +59,7 @@ class Words:
     def ids(self, words: Sequence[str]) -> List[int]:
         """Returns the ids of words; words that are not in the file have the id of ``<unk>``."""
         get = self._ids.get
-        return [get(word, 3) for word in words]
+        return [get(word, UNK) for word in words]
 
 
 def _is_number(text: str) -> bool:

@@ -5,16 +5,14 @@ an article or a preposition, and the model's translation of the term alone, whic
 those words. The latter also works for models that align no words.
 """
 
-import re
 import unicodedata
 from bisect import bisect_right
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .glossary import Term, within_word
 from .inline_elements import Mark, mark_places
-from .word_alignment import UNSPACED, Link, Words, shared_beginning
+from .word_alignment import SPACELESS, Link, Words, shared_beginning
 
-_SPACELESS = re.compile(f"[{UNSPACED}]")
 # Signs without a space behind them, and before them.
 _OPENING, _CLOSING = "([{«„“‘¿¡", ",.;:!?)]}…%»”’"
 # Words of so few letters are articles and the like, unless there are no longer ones.
@@ -398,6 +396,6 @@ def _cased(text: str, before: str, replaced: str) -> str:
 def _apart(left: str, right: str) -> bool:
     """Whether a space has to be added between the characters ``left`` and ``right``; False if one
     of them is empty."""
-    if not left or not right or _SPACELESS.search(left + right):
+    if not left or not right or SPACELESS.search(left + right):
         return False
     return not (left.isspace() or left in _OPENING or right.isspace() or right in _CLOSING)

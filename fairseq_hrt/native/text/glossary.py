@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tup
 
 from ..io.escaping import shown
 from .placeholders import placeholders
-from .word_alignment import UNSPACED
+from .word_alignment import SPACELESS, UNSPACED
 
 # Terms of a file, characters of it, of a term and of a translation, and units (words and signs) of
 # a term. Finding takes at most so many steps for each unit of a text.
@@ -25,7 +25,6 @@ _JOINING = "-._@"
 # Signs that are typed in different ways.
 _VARIANTS = str.maketrans({"\u2019": "'", "\u2010": "-", "\u2011": "-"})
 _UNIT = re.compile(f"[{UNSPACED}]|[^\\W{UNSPACED}]+|\\S")
-_SPACELESS = re.compile(f"[{UNSPACED}]")
 # Normalisation takes quadratic time in the length of a run of combining characters.
 _LONGEST_RUN = 30
 # {unit of a term in small letters: what may follow}; where a term ends, {"": {the term as it is
@@ -74,7 +73,7 @@ def _without_capitals(folded: "_Folded") -> bool:
 
 def _of_word(sign: str) -> bool:
     """Whether a character belongs to a word of a script that separates words by spaces."""
-    return bool(sign) and (sign.isalnum() or _continues(sign)) and not _SPACELESS.match(sign)
+    return bool(sign) and (sign.isalnum() or _continues(sign)) and not SPACELESS.match(sign)
 
 
 @dataclass(frozen=True)

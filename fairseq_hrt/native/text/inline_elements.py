@@ -4,7 +4,9 @@ For example, ``the <b>red</b> car`` becomes ``das <b>rote</b> Auto``. Each mark 
 elements stay nested as they were.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 from .word_alignment import Link, Words, cut_words, origins
@@ -214,12 +216,10 @@ class _Layout:
             number: index of this mark among the marks of its parent.
             taken: (first word, end, number) of the marks that have words, sorted.
         """
-        low, high = 0, len(taken)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if taken[middle][1] <= place else (low, middle)
-        if low < len(taken) and taken[low][0] < place:
-            return taken[low][0] if number < taken[low][2] else taken[low][1]
+        next_one = bisect_right(taken, place, key=itemgetter(1))
+        if next_one < len(taken) and taken[next_one][0] < place:
+            first, end, other = taken[next_one]
+            return first if number < other else end
         return place
 
 

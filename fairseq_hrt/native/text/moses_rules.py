@@ -75,15 +75,10 @@ class MosesRules:
     @classmethod
     def from_sacremoses(cls, language: str, target_language: str) -> "MosesRules":
         """Reads the rules from the installed sacremoses; ValueError if it is not installed."""
-        try:
-            from sacremoses import MosesDetokenizer, MosesTokenizer
-        except ImportError as error:
-            raise ValueError(
-                "tokenizer moses needs the package sacremoses: pip install sacremoses"
-            ) from error
-        target = MosesDetokenizer
+        package = sacremoses()
+        target = package.MosesDetokenizer
         return cls(
-            language, target_language, **_of_source(MosesTokenizer, language),
+            language, target_language, **_of_source(package.MosesTokenizer, language),
             target_alpha=_ranges(target.IsAlpha), currency=_ranges(target.IsSc),
         )  # fmt: skip
 
@@ -117,6 +112,17 @@ class MosesRules:
                 f"{path} does not hold Moses' rules of text: {printable(str(error))}; pack the"
                 " bundle again"
             ) from error
+
+
+def sacremoses() -> Any:
+    """The package; ValueError if it is not installed."""
+    try:
+        import sacremoses as package
+    except ImportError as error:
+        raise ValueError(
+            "tokenizer moses needs the package sacremoses: pip install sacremoses"
+        ) from error
+    return package
 
 
 @lru_cache(maxsize=32)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Callable, Container, Iterable, List, Optional, Sequence, Tuple
 
 from .moses import WITHOUT_DETOKENIZER, Detokenizer, Normalizer, Tokenizer, escape, unescape
-from .moses_rules import MosesRules
+from .moses_rules import MosesRules, sacremoses
 from .recipe import TextRecipe
 from .remembered import Remembered
 from .subword_units import SubwordUnits
@@ -165,13 +165,7 @@ def _composed(steps: List[Step]) -> Step:
 def _detokenizer(rules: MosesRules) -> Step:
     if rules.target_language not in WITHOUT_DETOKENIZER:
         return Detokenizer(rules)
-    try:
-        from sacremoses import MosesDetokenizer
-    except ImportError as error:
-        raise ValueError(
-            "tokenizer moses needs the package sacremoses: pip install sacremoses"
-        ) from error
-    detokenizer = MosesDetokenizer(lang=rules.target_language)
+    detokenizer = sacremoses().MosesDetokenizer(lang=rules.target_language)
     return lambda text: detokenizer.detokenize(text.split(), unescape=False)
 
 

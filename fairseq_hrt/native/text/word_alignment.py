@@ -18,6 +18,7 @@ UNSPACED = (
     "\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f"
     "\U00020000-\U0003ffff"
 )
+SPACELESS = re.compile(f"[{UNSPACED}]")
 _WORD = re.compile(f"[{UNSPACED}]|[^\\W{UNSPACED}]+(?:[-'’.,@/][^\\W{UNSPACED}]+)*|\\S")
 # A subword is searched in the next characters: its own length, that of the subwords before it which
 # were not found (at most _MOST_MISSING), and _SLACK for what a normaliser replaced.
