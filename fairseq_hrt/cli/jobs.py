@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
+from ..native.bundles.bundle import is_bundle
 from ..native.io.streams import STANDARD, is_stream, raw_lines, reading, standard_input
 from .binary import require_text, text_lines
 
@@ -105,7 +106,7 @@ def _checked_sources(files: Sequence[Path]) -> List[Optional[Path]]:
                 f"{source} is not a file; to translate a text itself give --text"
                 f" {shlex.quote(str(source))}"
             )
-        elif (source / "bundle.json").is_file():
+        elif is_bundle(source):
             raise ValueError(f"{source} is a bundle: give it first, before the input files")
         elif source.is_dir():
             raise ValueError(f"{source} is a folder: give its files")

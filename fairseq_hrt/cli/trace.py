@@ -27,13 +27,11 @@ from ..native.io.files import write_text
 from .command import (
     add_data_arguments,
     add_out_argument,
-    add_sentence_arguments,
     add_system_argument,
     command,
     data_arguments,
-    given_systems,
-    given_text,
 )
+from .one_sentence import add_sentence_arguments, given_systems, given_text
 from .parser import verb_parser
 from .settings import add_set_argument
 

@@ -132,6 +132,11 @@ class Bundle:
         return content_hash(self.folder / name for name in names)
 
 
+def is_bundle(folder: Path) -> bool:
+    """Whether a folder holds a bundle; False for what is not a folder, too."""
+    return (folder / "bundle.json").is_file()
+
+
 def load_bundle(folder: Path, *, for_runtime: bool = False) -> Bundle:
     """Reads and checks ``bundle.json``.
 

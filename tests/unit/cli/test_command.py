@@ -10,12 +10,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_hrt.cli import command
-from fairseq_hrt.cli.command import (
-    data_arguments,
-    given_systems,
-    given_text,
-    language_arguments,
-)
+from fairseq_hrt.cli.command import data_arguments, language_arguments
+from fairseq_hrt.cli.one_sentence import add_sentence_arguments, given_systems, given_text
 from fairseq_hrt.cli.parser import verb_parser
 from fairseq_hrt.cli.settings import add_set_argument
 from fairseq_hrt.evaluation.systems import SystemSpec
@@ -27,7 +23,7 @@ def options():
     """Parses as a verb does that looks at sentences of data."""
     parser = verb_parser("look", "What it does.")
     command.add_data_arguments(parser, "valid")
-    command.add_sentence_arguments(parser)
+    add_sentence_arguments(parser)
     parser.add_argument("--system", action="append")
     add_set_argument(parser)
     return lambda *arguments: parser.parse_args(list(map(str, arguments)))
