@@ -9,6 +9,7 @@ import textwrap
 from typing import Any, Iterable, List, NoReturn, Optional, Sequence
 
 from ..native.options.conditions import did_you_mean as did_you_mean
+from ..native.options.conditions import flag
 
 # Longer lines are hard to read, however wide the terminal is.
 WIDEST = 100
@@ -125,4 +126,4 @@ def require_positive(options: argparse.Namespace, *names: str) -> None:
     for name in names:
         value = getattr(options, name)
         if value is not None and value < 1:
-            raise ValueError(f"--{name.replace('_', '-')} {value} must be at least 1")
+            raise ValueError(f"{flag(name)} {value} must be at least 1")

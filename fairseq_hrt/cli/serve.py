@@ -20,7 +20,7 @@ from ..native.io.files import WINDOWS
 from .command import add_numbers, command
 from .distribution import install_command
 from .parser import verb_parser
-from .settings import add_engine_argument, add_shortlist_argument, read_settings
+from .settings import add_engine_arguments, add_shortlist_argument, read_settings
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -58,7 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--host", default="127.0.0.1", help="address to listen on (default: %(default)s)"
     )
     add_numbers(parser, ("--port", 8080, "port"))
-    add_engine_argument(parser)
+    add_engine_arguments(parser, threads=False)
     add_numbers(
         parser,
         ("--threads", default.threads, "of each worker's decoders"),

@@ -48,9 +48,9 @@ def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
     add_set_argument(group, "any other option; repeatable")
 
 
-def add_engine_argument(parser: argparse._ActionsContainer) -> None:
-    """Adds ``--engine``, whose value ``runtime`` is an earlier name of ``native``, and
-    ``--device``."""
+def add_engine_arguments(parser: argparse._ActionsContainer, *, threads: bool = True) -> None:
+    """Adds ``--engine``, whose value ``runtime`` is an earlier name of ``native``; ``--device``;
+    and ``--threads``, unless ``threads`` is False."""
     parser.add_argument(
         "--engine",
         choices=(*ENGINES, "runtime"),
@@ -68,14 +68,10 @@ def add_engine_argument(parser: argparse._ActionsContainer) -> None:
             " cuda, auto takes PyTorch"
         ),
     )
-
-
-def add_engine_arguments(parser: argparse._ActionsContainer) -> None:
-    """Adds ``--engine``, ``--device`` and ``--threads``."""
-    add_engine_argument(parser)
-    parser.add_argument(
-        "--threads", type=int, help="threads of the engine (default: its own choice)"
-    )
+    if threads:
+        parser.add_argument(
+            "--threads", type=int, help="threads of the engine (default: its own choice)"
+        )
 
 
 def add_shortlist_argument(parser: argparse._ActionsContainer) -> None:

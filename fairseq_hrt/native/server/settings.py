@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Dict, Iterable, Optional, Tuple
 
 from ..io.escaping import shown
+from ..options.conditions import flag
 from .hosts import canonical
 
 
@@ -75,14 +76,12 @@ class Settings:
             # Not "<= 0": no comparison with nan is true.
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(
-                    f"--{name.replace('_', '-')} {getattr(self, name)} must be greater than 0, and"
-                    " finite"
+                    f"{flag(name)} {getattr(self, name)} must be greater than 0, and finite"
                 )
         for name in ("max_alternatives", "batch_wait"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(
-                    f"--{name.replace('_', '-')} {getattr(self, name)} must be finite and not"
-                    " negative"
+                    f"{flag(name)} {getattr(self, name)} must be finite and not negative"
                 )
         if self.max_sentences > self.max_queue:
             raise ValueError(
