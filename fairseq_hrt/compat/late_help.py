@@ -30,8 +30,8 @@ def _parse(
 
 
 def _hold_back_help(parser: Any, without_help: Sequence[str]) -> None:
-    """Makes ``parser`` parse ``without_help``, the arguments without ``--help``, when its
-    ``parse_known_args`` is called next; later calls parse what they are given."""
+    """Makes the next call of ``parser.parse_known_args`` parse ``without_help``, the command line
+    without ``--help``, in place of its own arguments; later calls behave as usual."""
     parse_known = parser.parse_known_args
 
     def first(args: Any = None, namespace: Any = None) -> Any:

@@ -139,12 +139,13 @@ class Reader(Protocol):
 
 
 class StepReader:
-    """A :class:`Reader` that calls the decoders of an ensemble, which cache earlier tokens.
+    """A :class:`Reader` that feeds the guessed tokens of a pass to the decoders of an ensemble,
+    which keep earlier tokens in their caches.
 
     Args:
         ensemble: the models.
         memories: encoder outputs of the batch, of each model.
-        plan: has the constraints and the temperature.
+        plan: the settings, of which the constraints on tokens and the temperature are used here.
     """
 
     def __init__(self, ensemble: EngineEnsemble, memories: List[Memory], plan: JacobiPlan) -> None:

@@ -29,8 +29,11 @@ class Plugin(Protocol):
         """
 
     def require_known_task(self, name: object, subject: str) -> str:
-        """Returns the task's ``name`` if a file of unknown origin may name that task; otherwise
-        raises ValueError, whose message begins with ``subject``, the file."""
+        """Returns ``name`` if it is a task that a file of unknown origin may name.
+
+        Raises:
+            ValueError: it is none; the message begins with ``subject``, the name of the file.
+        """
 
     def allowed_options(self, task: str) -> Mapping[str, Optional[type]]:
         """The options that a file of unknown origin may set for a task: {name: type of its value}.

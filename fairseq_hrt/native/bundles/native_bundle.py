@@ -13,9 +13,9 @@ MODEL, SHORTLIST = "runtime.safetensors", "shortlist.safetensors"
 
 
 def write_native_model(bundle: Bundle, header: Header, tensors: Dict[str, np.ndarray]) -> None:
-    """Writes the native engine's model, its hyper-parameters and {name: tensor} as
-    :func:`..runtime.format.write_model` takes them, into the folder of a bundle that is being made,
-    and sets ``bundle.runtime`` to the file's name."""
+    """Writes a model of the native engine into the folder of a bundle that is being made, and sets
+    ``bundle.runtime`` to the file's name. ``header`` and ``tensors``: see
+    :func:`..runtime.format.write_model`."""
     write_model(bundle.folder / MODEL, header, tensors)
     bundle.runtime = MODEL
     _like_the_dictionaries(bundle, MODEL)

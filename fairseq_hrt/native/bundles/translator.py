@@ -336,12 +336,12 @@ class Translator:
     def _chosen(
         self, decoding: Mapping[str, Any]
     ) -> Tuple[Dict[str, str], Optional[Mapping[str, str]]]:
-        """Returns (options, lexicon) for a call: the call's options and the defaults of the others,
-        as texts, without ``replace_unk``; and the lexicon that this option names, {source word:
-        translation}.
+        """Returns (options, lexicon) for a call.
 
-        ``replace_unk=True`` gives an empty lexicon: source words are copied. Without the option the
-        lexicon is None.
+        ``options``: {name: value as a text}, those in ``decoding`` and the defaults of all others
+        but ``replace_unk``. ``lexicon``: {source word: translation}, read from the file that
+        ``replace_unk`` names; empty for ``replace_unk=True``, which copies source words; None
+        without this option.
 
         Raises:
             ValueError: the lexicon cannot be read, or an option (engine, weights) can only be

@@ -177,8 +177,8 @@ def _multilingual(folder: Path, config: Settings, languages: Languages) -> Conve
     if named.removesuffix("Fast") not in classes:
         raise ValueError(
             f"{tokenizer.subject} has tokenizer_class: {shown(named)}, which may put language"
-            f" tokens elsewhere: models with {' or '.join(classes)} can be imported; name one of"
-            " these in that file if it prepares text as the model's own does"
+            f" tokens elsewhere than {' or '.join(classes)} does: if one of these prepares text as"
+            f" {shown(named)} does, write its name as tokenizer_class in that file"
         )
     if tokenizer.switch("legacy_behaviour"):
         raise ValueError(

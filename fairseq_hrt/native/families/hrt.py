@@ -115,15 +115,16 @@ def chunk_table(options: Schema, trained: Sequence[int]) -> List[Tuple[float, in
 
 
 def completed(options: Schema, table: Sequence[Tuple[float, int]]) -> int:
-    """How many hypotheses of the first stage (every K-th word) the second stage completes with the
-    words in between: ``--hrt-nat-beam``, by default ``--beam``.
+    """The number of hypotheses of the first stage (every K-th word) that the second stage completes
+    with the words in between: ``--hrt-nat-beam``, or ``--beam`` if that is not given or all chunk
+    sizes are 1, which leaves the second stage nothing to do.
 
     Args:
         options: the decoding options.
         table: the chunk sizes for lengths of sources, from :func:`chunk_table`.
 
     Raises:
-        ValueError: options contradict each other.
+        ValueError: ``--hrt-nat-beam`` is greater than ``--beam``.
     """
     sizes = {size for _, size in table}
     count = options.beam if options.hrt_nat_beam is None or sizes == {1} else options.hrt_nat_beam

@@ -435,8 +435,8 @@ class Catalogue:
         languages. ``source`` is the source language, detected if necessary.
 
         Raises:
-            RequestError: status 400, no system translates between these languages, or the system
-                that the request names does not.
+            RequestError: (status 400) no system translates between these languages; or the request
+                names a system that does not, or that does not exist.
         """
         pairs = self._pairs
         wanted = source.lower(), request.target.lower()
