@@ -182,10 +182,10 @@ TEXTS = {
         "more/distilled/train.en", "more/distilled/train.de",
     ),
 }  # fmt: skip
-# Writes down its name and arguments instead of doing anything.
+# Writes down its name and arguments instead of doing anything. A document may start several at once.
 STAND_IN = f"""#!/bin/bash
 if [ "${{0##*/}} $*" = "fairseq-hrt --user-dir" ]; then echo "{ROOT}/fairseq_hrt"; exit; fi
-printf '%s\\0' "${{0##*/}}" "$@" $'\\n' >>"$RECORD"
+{{ flock 9; printf '%s\\0' "${{0##*/}}" "$@" $'\\n' >&9; }} 9>>"$RECORD"
 """
 
 
