@@ -184,9 +184,9 @@ class EngineTranslationTask(DecodingTask):
 
     @staticmethod
     def report_lost(lost: np.ndarray, option: str, lack: str, advice: str) -> None:
-        """Warns that every update skips the training pairs for which ``lost`` ``[n]`` is True: with
-        this ``option`` they have this ``lack``. Raises ValueError, with the ``advice``, if these
-        are all pairs."""
+        """Warns that every update skips the training pairs for which ``lost`` (bool, ``[n]``) is
+        True; raises ValueError if these are all pairs. The message names ``option`` and the problem
+        ``lack`` that these pairs have with it; that of the error ends in ``advice``."""
         count = int(lost.sum())
         told = f"{option}: {count} of {len(lost)} training pairs have {lack}"
         if 0 < count == len(lost):

@@ -193,8 +193,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         )
 
     def _natural(self, hypothesis: Hypothesis) -> Hypothesis:
-        """Puts a hypothesis' words, scores and steps, in place, from the order of writing into
-        natural order."""
+        """Reorders a hypothesis' words, scores and steps from the order of writing to the natural
+        one. Changes the hypothesis and returns it."""
         decoder = self.decoder
         words = len(hypothesis.tokens) - 1
         slots = _slots_in_natural_order(words, decoder.directions, decoder.middle_to_side)

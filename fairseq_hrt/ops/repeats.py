@@ -73,7 +73,8 @@ def _through_repeats(repeats: Tensor, others: Tensor, same: Tensor) -> Tensor:
     Args:
         repeats: M, ``[B, L, L]``.
         others: D, ``[B, L, L]``.
-        same: BoolTensor ``[B, L, L]``, True where two vertices write the same word.
+        same: BoolTensor ``[B, L, L]``, True where two vertices write the same word; M is 0
+            elsewhere, so that large graphs are solved word by word.
     """
     # The diagonal of a unit triangular system is not read: -M stands for I - M.
     if repeats.size(1) < _LARGE:

@@ -143,9 +143,10 @@ def _is_number(kind: type, text: str) -> bool:
 
 
 def language_pair(data: Path) -> Tuple[Optional[str], Optional[str]]:
-    """The languages in the names of a data folder's files, ``train.en-de.en.bin``, as fairseq finds
-    them, but only if the folder has both dictionaries: ``checkpoint.avg-10.pt`` names none.
-    (None, None) if no file names two."""
+    """The two languages that the names of a data folder's files give, as fairseq finds them:
+    (``en``, ``de``) for ``train.en-de.en.bin``. A pair counts only if the folder has both
+    dictionaries, so that ``checkpoint.avg-10.pt`` names none. (None, None) if there is no such
+    pair."""
     for file in sorted(data.iterdir()) if data.is_dir() else ():
         pair = "".join(file.name.split(".")[1:2]).split("-")
         if len(pair) == 2 and all((data / f"dict.{name}.txt").is_file() for name in pair):

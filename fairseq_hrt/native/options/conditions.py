@@ -12,8 +12,9 @@ def flag(name: str) -> str:
 
 
 def option_text(value: Any) -> str:
-    """The value of an option as it is written on a command line; ``"true"`` gives a switch, and
-    ``"false"`` leaves out any option."""
+    """The value of an option as a text, as it is written on a command line: True becomes
+    ``"true"``, which stands for a switch, and False ``"false"``, with which the option, switch or
+    not, counts as not given."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

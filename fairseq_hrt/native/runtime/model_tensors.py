@@ -90,9 +90,10 @@ def require_stored(weights: str) -> None:
 def _joined(
     name: str, parameters: Mapping[str, np.ndarray], steps: Mapping[str, float]
 ) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-    """Joins the parameters that make up the tensor ``name`` of the model file, e.g. the weights of
-    queries, keys and values. Also returns the scale of each row, ``[N]``, taken from ``steps`` (see
-    :func:`model_tensors`), 0 for rows that were not stored as integers; None for a bias."""
+    """Returns (the tensor ``name`` of the model file, the scales of its rows). The tensor joins the
+    parameters that make it up, e.g. the weights of queries, keys and values. The scales ``[N]`` are
+    the quantisation steps in ``steps`` (see :func:`model_tensors`), 0 for rows that were not stored
+    as integers; for a bias they are None."""
     found = _NAME.fullmatch(name)
     assert found is not None
     place, part, kind = found.groups("")
