@@ -135,7 +135,8 @@ class CTranslate2System(System):
         except RuntimeError as error:
             # A sentence that is longer than the model has positions, for one.
             raise ValueError(
-                f"{self.spec.subject} cannot decode a sentence of {max(map(len, rows))} tokens: {error}"
+                f"{self.spec.subject} cannot decode a sentence of {max(map(len, rows))} tokens:"
+                f" {error}"
             ) from error
         dictionary = self.task.target_dictionary
         return [

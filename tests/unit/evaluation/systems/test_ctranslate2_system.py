@@ -107,7 +107,9 @@ def test_limits_are_those_of_fairseq(tiny):
     assert [[(one.tokens, one.score) for one in row] for row in found] == [
         [([4, 7, tiny.EOS], -1.0), ([tiny.EOS], -2.0)]
     ] * 2
-    with pytest.raises(ValueError, match="system 'ct2' cannot decode a sentence of 2 tokens: no position 1024"):
+    with pytest.raises(
+        ValueError, match="system 'ct2' cannot decode a sentence of 2 tokens: no position 1024"
+    ):
         system.decode({"words": [["a"], ["a", "b"], ["c"]]})
 
 
