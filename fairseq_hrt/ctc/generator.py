@@ -127,7 +127,7 @@ class CtcGenerator(ParallelGenerator):
         inputs, lengths = self.rule.inputs(tokens, width)  # [B, T], [B]
         positions = torch.arange(width, device=tokens.device)  # [T]
         features = engine.step(  # [B, T, D]
-            engine.start(source.memory, capacity=0),
+            engine.start(source.memory),
             inputs,
             positions,
             visible=(positions < lengths.unsqueeze(1)).unsqueeze(1),  # [B, 1, T]
@@ -159,9 +159,8 @@ class CtcGenerator(ParallelGenerator):
         for model, engine, memory in zip(self.models, self.ensemble.engines, memories):
             self.counters.decoder_calls += 1
             self.counters.decoder_tokens += inputs.numel()
-            state = engine.start(memory, capacity=size)
             features = engine.step(  # [B, T, D]
-                state, inputs, positions, visible=visible, causal=False, remember=False,
+                engine.start(memory), inputs, positions, visible=visible, causal=False, remember=False,
                 vectors=model.decoder.input_vectors(sources, size, engine.embed.tokens),
             )  # fmt: skip
             parts.append(log_softmax(engine.logits(features)))

@@ -218,7 +218,7 @@ class GraphBuilder:
         for engine, memory, links in zip(self.ensemble.engines, memories, self.links):
             counters.decoder_calls += 1
             counters.decoder_tokens += tokens.numel()
-            state = engine.start(memory, capacity=size)
+            state = engine.start(memory)
             own = engine.step(  # [B, L, D]
                 state, tokens, positions, visible=visible, causal=False, remember=False
             )

@@ -161,7 +161,7 @@ class StaticPaths:
             0, memory.lengths
         ).split([size] * 4 + [len(tables.powers)], 1)
         features = engine.step(  # [B, L, D]
-            engine.start(memory, capacity=0),
+            engine.start(memory),
             inputs,
             tables.positions,
             visible=tables.visible.index_select(0, memory.lengths).unsqueeze(1),  # [B, 1, L]

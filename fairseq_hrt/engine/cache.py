@@ -7,7 +7,7 @@ from typing import List, Optional, Tuple, Union
 import torch
 from torch import Tensor
 
-# Most sentences end within this many tokens; longer ones double the buffers.
+# Room of the first buffers: most sentences end within this many tokens, longer ones double it.
 INITIAL_CAPACITY = 32
 
 
@@ -56,7 +56,7 @@ class Memory:
 
 @dataclass
 class DecoderState:
-    """Preallocated key and value buffers of R = B * N rows; row b * N + n is beam n of sentence b.
+    """Key and value buffers of R = B * N rows; row b * N + n is beam n of sentence b.
 
     For recurrent cells the buffers hold the state after every token, so that these decoders are
     rolled back in the same way.
@@ -121,7 +121,7 @@ class DecoderState:
         """Makes room for ``length`` tokens per row; what is cached is kept."""
         if length <= self.capacity:
             return
-        capacity = max(length, 2 * self.capacity)
+        capacity = max(length, 2 * self.capacity, INITIAL_CAPACITY)
         # Zeros, not uninitialised memory: a row shorter than the longest has unwritten slots, which
         # are masked but multiplied by 0, and 0 * NaN is NaN.
         cache = self.cache.new_zeros(*self.cache.shape[:4], capacity, self.cache.size(5))

@@ -1,6 +1,6 @@
 """Several models (usually just one) that decode together: their probabilities are averaged."""
 
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence
 
 import torch
 from fairseq.models import FairseqEncoderDecoderModel
@@ -60,12 +60,12 @@ class EngineEnsemble:
         return [engine.encode(net_input) for engine in self.engines]
 
     def start(
-        self, memories: List[Memory], *, beams: int = 1, **options: Any
+        self, memories: List[Memory], *, beams: int = 1, stride: Optional[int] = None
     ) -> List[DecoderState]:
-        """Empty decoder states of B * ``beams`` rows, one per model; ``options`` are the further
-        arguments of :meth:`TransformerEngine.start`."""
+        """Empty decoder states of B * ``beams`` rows, one per model; the arguments are those of
+        :meth:`TransformerEngine.start`."""
         return [
-            engine.start(memory, beams=beams, **options)
+            engine.start(memory, beams=beams, stride=stride)
             for engine, memory in zip(self.engines, memories)
         ]
 
@@ -85,7 +85,7 @@ class EngineEnsemble:
         found: List[Tensor] = []
         positions = torch.arange(tokens.size(1), device=tokens.device)  # [T]
         for engine, memory in zip(self.engines, memories):
-            state = engine.start(memory, stride=1, capacity=tokens.size(1))
+            state = engine.start(memory, stride=1)
             engine.step(state, tokens, positions, attention=found)
         return sum(found[1:], found[0]) / len(found)  # [B, T, S]
 
@@ -113,7 +113,7 @@ class EngineEnsemble:
         words = targets[wanted].unsqueeze(1)  # [n, 1]
         parts = []
         for engine, memory in zip(self.engines, memories):
-            state = engine.start(memory, beams=beams, stride=1, capacity=0)
+            state = engine.start(memory, beams=beams, stride=1)
             features = engine.step(state, tokens, positions, remember=False)[wanted]  # [n, D]
             # The logits of all R * T tokens may need gigabytes.
             pairs = zip(features.split(SCORED_AT_ONCE), words.split(SCORED_AT_ONCE))

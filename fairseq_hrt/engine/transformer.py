@@ -21,7 +21,7 @@ from fairseq.modules import TransformerEncoderLayer
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch import Tensor
 
-from .cache import INITIAL_CAPACITY, DecoderState, Memory
+from .cache import DecoderState, Memory
 from .distances import Distances, step_distances
 from .embedding import PackedEmbedding
 from .layers import PackedDecoderLayer, PackedLayer, PackedNorm, UnsupportedModelError
@@ -126,26 +126,19 @@ class TransformerEngine:
     # ------------------------------------------------------------------ the target
 
     def start(
-        self,
-        memory: Memory,
-        *,
-        beams: int = 1,
-        capacity: int = INITIAL_CAPACITY,
-        stride: Optional[int] = None,
+        self, memory: Memory, *, beams: int = 1, stride: Optional[int] = None
     ) -> DecoderState:
         """An empty decoder state of B * ``beams`` rows.
 
         Args:
-            capacity: how many tokens fit before the buffers grow; 0 for steps with
-                ``remember=False``.
             stride: token i of every row will stand at position i * stride, which makes relative
                 positions cheap; None: anywhere.
         """
         batch, heads, _, width = memory.keys[0].shape  # [B, H, S, d]
         device = memory.keys[0].device
-        shape = (len(self.layers), 2, batch * beams, heads, capacity, width)
+        shape = (len(self.layers), 2, batch * beams, heads, 0, width)
         if self.recurrent:
-            shape = (len(self.layers), 1, batch * beams, 1, capacity, heads * width)
+            shape = (len(self.layers), 1, batch * beams, 1, 0, heads * width)
         if self.distances is not None and not self.static_weights:
             # The tables are computed from weights, which may have changed since.
             self.distances.forget()
@@ -153,7 +146,7 @@ class TransformerEngine:
             memory=memory,
             beams=beams,
             cache=torch.zeros(shape, dtype=self.dtype, device=device),
-            positions=torch.zeros(1, capacity, dtype=torch.long, device=device),
+            positions=torch.zeros(1, 0, dtype=torch.long, device=device),
             stride=None if self.distances is None else stride,
             sentences=torch.arange(batch, device=device),  # [B]
         )

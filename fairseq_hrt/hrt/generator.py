@@ -197,7 +197,7 @@ class HRTGenerator(AutoregressiveGenerator):
         places = torch.arange(tokens.size(1), device=tokens.device)  # [L]
         masked = places.view(-1, chunk_size)[:, :-1].reshape(-1)  # [q']
         features = engine.step(
-            engine.start(source.memory, beams=beams, capacity=0),
+            engine.start(source.memory, beams=beams),
             tokens,
             (places + 1).clamp_(max=longest),
             only=masked,
@@ -254,7 +254,7 @@ class HRTGenerator(AutoregressiveGenerator):
         masked = (positions - 1).view(-1, chunk_size)[:, :-1].reshape(-1)  # [q']
         log_probs = self.ensemble.log_probabilities(
             # stride=1 promises positions from 0, here they begin at 1: only distances are used.
-            self.ensemble.start(memories, beams=beams, stride=1, capacity=0),
+            self.ensemble.start(memories, beams=beams, stride=1),
             tokens,
             positions,
             only=masked,

@@ -138,14 +138,16 @@ def test_some_sentences_of_a_memory():
 
 
 def test_buffers_grow_by_doubling_and_hold_no_garbage():
-    state = make_state(1, 1, capacity=4)
-    state.reserve(4)
-    assert state.capacity == 4
-    state.reserve(5)
+    state = make_state(1, 1, capacity=0)
+    state.reserve(0)
+    assert state.capacity == 0
+    state.reserve(1)
     # Rows of different lengths meet unwritten slots: 0 times NaN would be NaN.
-    assert state.capacity == 8 and state.cache.isfinite().all()
-    state.reserve(100)
-    assert state.capacity == 100
+    assert state.capacity == 32 and state.cache.isfinite().all()
+    state.reserve(33)
+    assert state.capacity == 64
+    state.reserve(200)
+    assert state.capacity == 200
 
 
 def test_rows_never_get_longer_by_forgetting():

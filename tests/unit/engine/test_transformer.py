@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairseq_hrt.engine import cache
 from fairseq_hrt.engine.layers import UnsupportedModelError
 from fairseq_hrt.engine.transformer import TransformerEngine
 from fairseq_hrt.hrt.sample import SampleView
@@ -30,6 +31,12 @@ VARIANTS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def small_buffers(monkeypatch):
+    """Buffers that have to grow within the few steps of a test."""
+    monkeypatch.setattr(cache, "INITIAL_CAPACITY", 2)
+
+
 def module_logits(model, sample, tokens, **options):
     encoder_out = model.encoder(**sample["net_input"])
     return model.decoder(tokens, encoder_out=encoder_out, **options)[0]
@@ -37,7 +44,7 @@ def module_logits(model, sample, tokens, **options):
 
 def stepwise_logits(engine, sample, tokens, cuts):
     """Logits of all tokens, decoded in steps that end at ``cuts``."""
-    state = engine.start(engine.encode(sample["net_input"]), capacity=2)
+    state = engine.start(engine.encode(sample["net_input"]))
     parts, done = [], 0
     for end in cuts:
         parts.append(engine.step(state, tokens[:, done:end], torch.arange(done, end)))
@@ -121,7 +128,7 @@ def test_rollback_to_any_lengths(tiny, data):
             random_tokens(3, 9, seed=data.draw(st.integers(0, 9))),
         )
         engine = TransformerEngine(model)
-        state = engine.start(engine.encode(sample["net_input"]), capacity=1)
+        state = engine.start(engine.encode(sample["net_input"]))
         wrong = random_tokens(3, 5, seed=77)
         engine.step(state, torch.cat([tokens[:, :1], wrong[:, 1:]], 1), torch.arange(5))
         state.rollback(1)
@@ -283,7 +290,7 @@ def test_known_distances_survive_growing_buffers(tiny):
     sample, tokens, positions = tiny.sample([5, 3]), random_tokens(2, 9), torch.arange(9) * 2
     engine = TransformerEngine(model)
     memory = engine.encode(sample["net_input"])
-    states = engine.start(memory, stride=2, capacity=2), engine.start(memory)
+    states = engine.start(memory, stride=2), engine.start(memory)
     for place in range(7):
         assert_close(
             *(
@@ -315,7 +322,7 @@ def test_recurrent_cells_see_what_stands_before(tiny):
         tokens, encoder_out=model.encoder(**sample["net_input"]), alignment_layer=1
     )
     for remember in (True, False):
-        state, chosen = engine.start(memory, capacity=7 if remember else 0), torch.tensor([1, 4, 6])
+        state, chosen = engine.start(memory), torch.tensor([1, 4, 6])
         found = engine.step(state, tokens, positions, remember=remember, only=chosen)
         assert_close(engine.logits(found), logits[:, chosen])
         assert state.length == (7 if remember else 0)
