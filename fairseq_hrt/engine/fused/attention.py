@@ -11,8 +11,6 @@ from torch import Tensor
 
 from .support import (
     TILE,
-    delivered,
-    destination,
     early,
     on_device,
     power_of_two,
@@ -83,7 +81,6 @@ def attention_block(
     visible: Optional[Tensor] = None,
     relative: Optional[Tensor] = None,
     stride: int = 1,
-    out: Optional[Tensor] = None,
 ) -> Tensor:
     """Self-attention of q new tokens per row to the cache and to each other, in one kernel.
 
@@ -98,12 +95,11 @@ def attention_block(
         heads: H.
         scale: factor of the queries.
         causal: a new token sees the new tokens up to itself; False: all new tokens.
-        visible: BoolTensor ``[q, C]`` or ``[R, q, C]``, the slots that each new token may see if
-            ``causal`` allows it, too; it must see at least one. None: all.
+        visible: BoolTensor ``[q, C]``, the slots that each new token may see if ``causal`` allows
+            it, too; it must see at least one. None: all.
         relative: ``[2w + 1, d]``, position vectors for the distances -w to w between two tokens
             (:func:`..relative_positions.relative_index`), or None.
         stride: distance between the positions of tokens in neighbouring slots.
-        out: ``[R, q, D]``, contiguous, to be written. None: a new tensor.
 
     Returns:
         ``[R, q, D]``, before the output projection.
@@ -114,15 +110,14 @@ def attention_block(
     rows, count = _check(qkv, cache_k, cache_v, heads, relative)
     capacity, width = cache_k.shape[1:]
     position_stride = stride_of(position, rows)
-    _check_visible(visible, rows, count, capacity)
+    _check_visible(visible, count, capacity)
     fits = width <= WIDEST_HEAD and count <= MOST_TOKENS
-    if not fits or not usable(qkv, cache_k, cache_v, relative, out):
-        found = block_reference(
+    if not fits or not usable(qkv, cache_k, cache_v, relative):
+        return block_reference(
             qkv, cache_k, cache_v, position, heads=heads, scale=scale, causal=causal,
             visible=visible, relative=relative, stride=stride,
         )  # fmt: skip
-        return delivered(found, out)
-    out = destination(out, (rows, count, heads * width), qkv)
+    out = qkv.new_empty(rows, count, heads * width)
     window = 0 if relative is None else relative.size(0) // 2
     from .attention_kernels import one_token, some_tokens
 
@@ -138,10 +133,9 @@ def attention_block(
             table = None if visible is None else visible.view(torch.uint8)
             # Shared memory: fetching ahead doubles what a block of the cache takes.
             stages = 1 if qkv.itemsize > 2 or relative is not None else 3
-            by_row = 0 if visible is None or visible.dim() == 2 else count * capacity
             some_tokens[(rows * heads,)](
                 qkv, cache_k, cache_v, position, relative, table, out, heads, width, capacity,
-                position_stride, by_row, stride, window, scale,
+                position_stride, stride, window, scale,
                 COUNT=count, CAUSAL=causal, BLOCK_M=TILE, BLOCK_S=min(block, 64),
                 BLOCK_D=max(power_of_two(width), TILE), num_warps=4, num_stages=stages,
                 **early(qkv),
@@ -158,7 +152,6 @@ def cross_reference(
     scale: float,
     beams: int = 1,
     bias: Optional[Tensor] = None,
-    lengths: Optional[Tensor] = None,
 ) -> Tensor:
     """Computes what :func:`cross_attention` does, with the same arguments, by PyTorch's own
     functions."""
@@ -170,9 +163,6 @@ def cross_reference(
     scores = asked @ stored.transpose(2, 3)  # [B, H, N * q, S]
     if bias is not None:
         scores = scores + bias.to(wide)[:, None, None]
-    if lengths is not None:
-        hidden = torch.arange(source, device=keys.device) >= lengths[:, None]  # [B, S]
-        scores = scores.masked_fill(hidden[:, None, None], float("-inf"))
     weights = scores.softmax(-1)
     # Where everything is hidden the softmax is NaN, though no score is.
     nothing = scores.eq(float("-inf")).all(-1, keepdim=True)
@@ -190,8 +180,6 @@ def cross_attention(
     scale: float,
     beams: int = 1,
     bias: Optional[Tensor] = None,
-    lengths: Optional[Tensor] = None,
-    out: Optional[Tensor] = None,
 ) -> Tensor:
     """Attention of R = B * N rows to the encoded source of their sentences, in one kernel.
 
@@ -204,9 +192,6 @@ def cross_attention(
         beams: N, the rows of each sentence.
         bias: ``[B, S]``, added to the scores; -inf hides a source token. Any shape with B * S
             numbers, such as ``[B, 1, 1, S]``, will do; the type is that of the queries.
-        lengths: LongTensor ``[B]``, the number of source tokens of each sentence; later ones are
-            not read. None: all S are.
-        out: shape of ``queries``, contiguous, to be written. None: a new tensor.
 
     Returns:
         Shape of ``queries``, before the output projection; zeros where everything is hidden.
@@ -216,21 +201,20 @@ def cross_attention(
     """
     source, width = keys.shape[1:]
     batch = keys.size(0) // heads
-    _check_cross(queries, keys, values, heads, beams, lengths)
+    _check_cross(queries, keys, values, heads, beams)
     require_contiguous(queries=queries, keys=keys, values=values)
     bias = None if bias is None else bias.reshape(batch, source)
-    if width > WIDEST_HEAD or not usable(queries, keys, values, bias, out):
-        found = cross_reference(
-            queries, keys, values, heads=heads, scale=scale, beams=beams, bias=bias, lengths=lengths
+    if width > WIDEST_HEAD or not usable(queries, keys, values, bias):
+        return cross_reference(
+            queries, keys, values, heads=heads, scale=scale, beams=beams, bias=bias
         )
-        return delivered(found, out)
-    out = destination(out, tuple(queries.shape), queries)
+    out = torch.empty_like(queries)
     from .attention_kernels import one_query
 
     asked = queries.numel() // (heads * width)  # R * q
     with on_device(queries):
         one_query[(asked * heads,)](
-            queries, keys, values, bias, lengths, out, heads, width, source, asked // batch, scale,
+            queries, keys, values, bias, out, heads, width, source, asked // batch, scale,
             BLOCK_S=min(max(power_of_two(source), TILE), 128 if width <= 64 else 64),
             BLOCK_D=power_of_two(width),
             num_warps=4,
@@ -242,8 +226,8 @@ def cross_attention(
 def _check(
     qkv: Tensor, cache_k: Tensor, cache_v: Tensor, heads: int, relative: Optional[Tensor]
 ) -> tuple[int, int]:
-    """Checks the shapes of the arguments of :func:`attention_block`, except ``position``,
-    ``visible`` and ``out``; returns (R, q)."""
+    """Checks the shapes of the arguments of :func:`attention_block`, except ``position`` and
+    ``visible``; returns (R, q)."""
     if qkv.dim() != 3 or qkv.size(2) != 3 * heads * cache_k.size(2):
         raise ValueError(
             f"qkv {tuple(qkv.shape)} does not fit {heads} heads of {cache_k.size(2)} numbers; give"
@@ -264,24 +248,16 @@ def _check(
     return rows, count
 
 
-def _check_visible(visible: Optional[Tensor], rows: int, count: int, capacity: int) -> None:
-    shapes = ((count, capacity), (rows, count, capacity))
-    if visible is not None and (visible.dtype != torch.bool or visible.shape not in shapes):
+def _check_visible(visible: Optional[Tensor], count: int, capacity: int) -> None:
+    shape = (count, capacity)
+    if visible is not None and (visible.dtype != torch.bool or visible.shape != shape):
         raise ValueError(
-            f"visible is {visible.dtype} {tuple(visible.shape)}; give a BoolTensor {shapes[0]} or"
-            f" {shapes[1]}"
+            f"visible is {visible.dtype} {tuple(visible.shape)}; give a BoolTensor {shape}"
         )
     require_contiguous(visible=visible)
 
 
-def _check_cross(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    heads: int,
-    beams: int,
-    lengths: Optional[Tensor],
-) -> None:
+def _check_cross(queries: Tensor, keys: Tensor, values: Tensor, heads: int, beams: int) -> None:
     batch, width = keys.size(0) // heads, keys.size(2)
     rows = batch * beams
     if queries.size(0) != rows or queries.numel() % (rows * heads * width):
@@ -291,7 +267,3 @@ def _check_cross(
         )
     if values.shape != keys.shape:
         raise ValueError(f"values are {tuple(values.shape)}; give {tuple(keys.shape)}, as keys are")
-    if lengths is not None and (lengths.dtype != torch.int64 or lengths.shape != (batch,)):
-        raise ValueError(
-            f"lengths are {lengths.dtype} {tuple(lengths.shape)}; give a LongTensor [{batch}]"
-        )

@@ -154,19 +154,17 @@ def relative_scores(
 
 
 @triton.jit
-def seen_slots(visible, row, visible_stride, asking, slot, real, capacity):
+def seen_slots(visible, asking, slot, real, capacity):
     """Whether each query may see each slot, ``[BLOCK_M, len(slot)]``; True for queries that only
     pad the block, and for slots from ``capacity`` on.
 
     Args:
-        visible: pointer to a table of bytes, one for each slot of each query of each row.
-        row, visible_stride: the row's number, and the distance of its table from the next row's; 0
-            if all rows share one.
+        visible: pointer to a table of bytes, one for each slot of each query.
         asking, real: numbers of the queries, and which of them are not padding.
         slot: the slots asked for.
         capacity: C, the slots of a query in the table.
     """
-    table = visible + row.to(tl.int64) * visible_stride + asking[:, None] * capacity
+    table = visible + asking[:, None] * capacity
     mask = real[:, None] & (slot < capacity)[None, :]
     return tl.load(table + slot[None, :], mask=mask, other=1) != 0
 
@@ -184,7 +182,6 @@ def some_tokens(
     width,
     capacity,
     position_stride,
-    visible_stride,
     distance,
     window,
     scale,
@@ -201,8 +198,7 @@ def some_tokens(
     Arguments as for :func:`one_token`, and:
 
     Args:
-        visible, visible_stride: which slots each new token may see, as for :func:`seen_slots`; or
-            None: all.
+        visible: which slots each new token may see, as for :func:`seen_slots`; or None: all.
         CAUSAL: whether a new token sees none of the later ones.
     """
     let_next_start(EARLY)
@@ -235,7 +231,7 @@ def some_tokens(
     if CAUSAL:
         among = among & (asking[None, :] <= asking[:, None])
     if visible is not None:
-        among = among & seen_slots(visible, row, visible_stride, asking, new_slot, real, capacity)
+        among = among & seen_slots(visible, asking, new_slot, real, capacity)
     if relative is not None:
         near += relative_scores(
             query_start, relative, new_slot, own, real, width, row_width, distance, window, scale,
@@ -258,7 +254,7 @@ def some_tokens(
         score = tl.dot(query, tl.trans(key), input_precision="ieee", out_dtype=tl.float32) * scale
         seen = here[None, :] & (asking >= 0)[:, None]
         if visible is not None:
-            seen = seen & seen_slots(visible, row, visible_stride, asking, slot, real, capacity)
+            seen = seen & seen_slots(visible, asking, slot, real, capacity)
         if relative is not None:
             score += relative_scores(
                 query_start, relative, slot, own, here, width, row_width, distance, window, scale,
@@ -287,7 +283,6 @@ def one_query(
     keys,
     values,
     bias,
-    lengths,
     out,
     heads,
     width,
@@ -301,8 +296,7 @@ def one_query(
     """:func:`.attention.cross_attention`: a program computes one head of one query.
 
     Args:
-        queries, keys, values, bias, lengths, out, scale: arguments of
-            :func:`.attention.cross_attention`.
+        queries, keys, values, bias, out, scale: arguments of :func:`.attention.cross_attention`.
         heads, width, source: H, d and S.
         per_sentence: the number of queries of a sentence, N * q.
         BLOCK_S: how many source tokens are read at a time.
@@ -320,15 +314,12 @@ def one_query(
     place = query_number.to(tl.int64) * (heads * width) + head * width + channel
     query = tl.load(queries + place, mask=inside, other=0.0).to(tl.float32) * scale
     start_of_keys = (sentence.to(tl.int64) * heads + head) * source * width
-    count = source
-    if lengths is not None:
-        count = tl.minimum(tl.load(lengths + sentence), source).to(tl.int32)
     best = tl.full((), float("-inf"), tl.float32)
     total = tl.full((), 0.0, tl.float32)
     mixed = tl.zeros((BLOCK_D,), tl.float32)
-    for start in range(0, count, BLOCK_S):
+    for start in range(0, source, BLOCK_S):
         slot = start + tl.arange(0, BLOCK_S)
-        here = slot < count
+        here = slot < source
         places = start_of_keys + slot[:, None].to(tl.int64) * width + channel[None, :]
         mask = here[:, None] & inside[None, :]
         key = tl.load(keys + places, mask=mask, other=0.0).to(tl.float32)

@@ -13,8 +13,6 @@ from torch import Tensor
 from .support import (
     TILE,
     Norm,
-    delivered,
-    destination,
     early,
     norm_parts,
     on_device,
@@ -67,7 +65,6 @@ def fused_linear(
     activation: Optional[str] = None,
     residual: Optional[Tensor] = None,
     residual_norm: Optional[Norm] = None,
-    out: Optional[Tensor] = None,
 ) -> Tensor:
     """activation(LN?(x) W^T + b) + LN?(residual), in one kernel for 1 to 16 rows; LN? is a layer
     normalisation, or nothing if none is given.
@@ -85,8 +82,6 @@ def fused_linear(
         residual: ``[M, N]``, added last; with post-norm, not normalised yet (see
             ``residual_norm``).
         residual_norm: (gamma ``[N]``, beta ``[N]``, eps) of the normalisation of ``residual``.
-        out: ``[M, N]``, contiguous, to be written; may be ``residual`` only without
-            ``residual_norm``, and never ``x``. None: a new tensor.
 
     Returns:
         ``[M, N]``.
@@ -99,20 +94,19 @@ def fused_linear(
     rows, width, outputs = x.size(0), x.size(1), weight.size(0)
     gamma, beta, eps = norm_parts(norm)
     residual_gamma, residual_beta, residual_eps = norm_parts(residual_norm)
-    tensors = (weight, bias, gamma, beta, residual, residual_gamma, residual_beta, out)
+    tensors = (weight, bias, gamma, beta, residual, residual_gamma, residual_beta)
     fitting = 1 <= rows <= MOST_ROWS and width <= WIDEST
     if residual_norm is not None:
         fitting = fitting and outputs <= WIDEST
     if not fitting or not usable(x, *tensors):
-        found = linear_reference(
+        return linear_reference(
             x, weight, bias, norm=norm, activation=activation,
             residual=residual, residual_norm=residual_norm,
         )  # fmt: skip
-        return delivered(found, out)
     x = x if x.stride(1) == 1 else x.contiguous()
     if residual is not None and residual.stride(1) != 1:
         residual = residual.contiguous()
-    out = destination(out, (rows, outputs), x)
+    out = x.new_empty(rows, outputs)
     shared = (x, weight, bias, gamma, beta, residual, residual_gamma, residual_beta, out)
     with on_device(x):
         strides = (x.stride(0), 0 if residual is None else residual.stride(0))

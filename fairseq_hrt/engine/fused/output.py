@@ -14,8 +14,6 @@ from torch import Tensor
 from .support import (
     TILE,
     Norm,
-    delivered,
-    destination,
     early,
     norm_parts,
     on_device,
@@ -78,7 +76,6 @@ def choose(
     unkpen: float = 0.0,
     forbid_eos: Tensor,
     only_eos: Tensor,
-    out: Optional[Tuple[Tensor, Tensor]] = None,
 ) -> Tuple[Tensor, Tensor]:
     """The most probable allowed token of each row, with its log-probability, in two kernels.
 
@@ -99,29 +96,26 @@ def choose(
         forbid_eos: BoolTensor ``[M]``, rows that must not end yet.
         only_eos: BoolTensor ``[M]``, rows that have to end: ``eos`` is chosen, with its
             log-probability, whatever ``forbid_eos`` is.
-        out: (token, log_prob) to be written, contiguous. None: new tensors.
 
     Returns:
         token: LongTensor ``[M]``; always an id of the vocabulary.
         log_prob: float32 (float64 for float64) ``[M]``; NaN if any logit of the row is NaN.
 
     Raises:
-        ValueError: a weight that is not contiguous, or ``out`` of another shape or type.
+        ValueError: a tensor of another shape or type, or one that is not contiguous.
     """
     require_contiguous(weight=weight, forbid_eos=forbid_eos, only_eos=only_eos)
     (rows, width), words = x.shape, weight.size(0)
     gamma, beta, eps = norm_parts(norm)
     _check_flags(rows, forbid_eos=forbid_eos, only_eos=only_eos)
-    own = (None, None) if out is None else out
-    token = destination(own[0], (rows,), x, torch.int64)
-    log_prob = destination(own[1], (rows,), x, torch.promote_types(x.dtype, torch.float32))
     if not 1 <= rows <= MOST_ROWS or not usable(x, weight, bias, gamma, beta):
-        found = choose_reference(
+        return choose_reference(
             x, weight, bias, norm=norm, temperature=temperature, pad=pad, eos=eos, unk=unk,
             unkpen=unkpen, forbid_eos=forbid_eos, only_eos=only_eos,
         )  # fmt: skip
-        return token.copy_(found[0]), log_prob.copy_(found[1])
     x = x if x.stride(1) == 1 else x.contiguous()
+    token = torch.empty(rows, dtype=torch.int64, device=x.device)
+    log_prob = torch.empty(rows, device=x.device)
     blocks = -(-words // BLOCK_V)
     parts = torch.empty((3, rows, blocks), device=x.device)
     picks = torch.empty((rows, blocks), dtype=torch.int32, device=x.device)
@@ -192,7 +186,6 @@ def embed(
     scale: float = 1.0,
     norm: Optional[Norm] = None,
     zero: Optional[int] = None,
-    out: Optional[Tensor] = None,
 ) -> Tensor:
     """LN?(scale * table[token] + positions_table[position]), in one kernel; LN? is a layer
     normalisation, or nothing if none is given.
@@ -206,7 +199,6 @@ def embed(
         scale: factor of the token's vector.
         norm: (gamma ``[D]``, beta ``[D]``, eps) of a layer normalisation, or None.
         zero: id of a token whose vector in ``table`` counts as zeros, or None.
-        out: ``[M, D]``, contiguous, to be written. None: a new tensor.
 
     Returns:
         ``[M, D]``.
@@ -221,12 +213,11 @@ def embed(
     by_row = 0 if position is None else stride_of(position, rows)
     require_contiguous(token=token, table=table, positions_table=positions_table)
     gamma, beta, eps = norm_parts(norm)
-    if rows == 0 or not usable(table, positions_table, gamma, beta, out):
-        found = embed_reference(
+    if rows == 0 or not usable(table, positions_table, gamma, beta):
+        return embed_reference(
             token, table, positions_table, position, scale=scale, norm=norm, zero=zero
         )
-        return delivered(found, out)
-    out = destination(out, (rows, width), table)
+    out = table.new_empty(rows, width)
     from .output_kernels import embed_row
 
     with on_device(table):

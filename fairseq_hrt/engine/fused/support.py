@@ -98,34 +98,6 @@ def power_of_two(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-def destination(
-    out: Optional[Tensor],
-    shape: Tuple[int, ...],
-    like: Tensor,
-    dtype: Optional[torch.dtype] = None,
-) -> Tensor:
-    """Returns ``out`` or, if that is None, a new tensor of this shape on the device of ``like``;
-    its dtype is ``dtype`` or, if that is None, that of ``like``.
-
-    Raises:
-        ValueError: ``out`` has another shape or type, or is not contiguous.
-    """
-    dtype = dtype or like.dtype
-    if out is None:
-        return torch.empty(shape, dtype=dtype, device=like.device)
-    if out.shape != shape or out.dtype != dtype or not out.is_contiguous():
-        raise ValueError(
-            f"out is {out.dtype} {tuple(out.shape)}; give a contiguous tensor {dtype} {shape}"
-        )
-    return out
-
-
-def delivered(found: Tensor, out: Optional[Tensor]) -> Tensor:
-    """``found`` or, if ``out`` is given, ``out`` with ``found`` copied to it; errors as of
-    :func:`destination`."""
-    return found if out is None else destination(out, tuple(found.shape), found).copy_(found)
-
-
 def require_contiguous(**tensors: Optional[Tensor]) -> None:
     """Refuses tensors with gaps, whose addresses the kernels would get wrong.
 

@@ -127,7 +127,7 @@ def test_every_kernel_compiles(compiled):
         )  # fmt: skip
         fused.cross_attention(
             zeros(1, heads * width), cache[0], cache[1], heads=heads, scale=1.0,
-            bias=zeros(1, 64) if full else None, lengths=None if full else position,
+            bias=zeros(1, 64) if full else None,
         )  # fmt: skip
     for rows, full in ((1, True), (32, False)):
         flags = torch.zeros(rows, dtype=torch.bool)

@@ -49,8 +49,8 @@ def exact(value):
     return tuple(map(exact, value)) if isinstance(value, tuple) else value
 
 
-def check(args, options, **others):
-    found = fused_linear(*args, **options, **others)
+def check(args, options):
+    found = fused_linear(*args, **options)
     expected = linear_reference(
         *map(exact, args), **{name: exact(value) for name, value in options.items()}
     )
@@ -165,7 +165,7 @@ def test_recordings_have_constant_parameters(device):
 
 
 @pytest.mark.parametrize("rows", [1, 5])
-def test_rows_of_a_wider_tensor_and_a_given_output(device, rows):
+def test_rows_of_a_wider_tensor(device, rows):
     args, options = make(
         rows, 32, 24, torch.float32, device, bias=True, norm=True, activation=None, residual=1
     )
@@ -173,13 +173,8 @@ def test_rows_of_a_wider_tensor_and_a_given_output(device, rows):
     wide[:, 1] = args[0]
     kept = torch.randn(rows, 2, 24, device=device)
     kept[:, 0] = options["residual"]
-    out = torch.empty(rows, 24, device=device)
     options["residual"] = kept[:, 0]
-    assert check((wide[:, 1], *args[1:]), options, out=out) is out
-    # The residual may be overwritten.
-    own = kept[:, 0].contiguous()
-    options["residual"] = own
-    assert torch.equal(fused_linear(wide[:, 1], *args[1:], **options, out=own), out)
+    check((wide[:, 1], *args[1:]), options)
 
 
 @pytest.mark.parametrize("rows", [1, 5])
