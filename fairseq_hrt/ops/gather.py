@@ -23,7 +23,6 @@ def gather_log_probs(
     targets: Tensor,
     *,
     bias: Optional[Tensor] = None,
-    chunk: int = CHUNK,
 ) -> Tensor:
     """The log-probability of each target token at each vertex:
     match[b, i, v] = log softmax(features[b, v] W^T + bias)[targets[b, i]].
@@ -40,8 +39,6 @@ def gather_log_probs(
         features: ``[B, L, D]``, of the vertices.
         weight, bias: ``[V, D]`` and ``[V]``, the output projection; None: no bias.
         targets: LongTensor ``[B, T]``, ids of the target tokens.
-        chunk: the most logits computed at a time; any value but the default keeps none of them for
-            the gradient.
 
     Returns:
         ``[B, T, L]``, differentiable in features, weight and bias; float32 for half-precision
@@ -51,11 +48,10 @@ def gather_log_probs(
     if _fuses(features, dtype):
         from .fused import vocabulary
 
-        # None keeps logits for the gradient.
-        default = None if torch.is_grad_enabled() else vocabulary.CHUNK
-        asked = default if chunk == CHUNK else chunk
-        return vocabulary.TargetLogProbs.apply(features, weight, bias, targets, dtype, asked)
-    return _TargetLogProbs.apply(features, weight, bias, targets, chunk)
+        return vocabulary.TargetLogProbs.apply(
+            features, weight, bias, targets, dtype, torch.is_grad_enabled()
+        )
+    return _TargetLogProbs.apply(features, weight, bias, targets)
 
 
 def _product_type(features: Tensor, weight: Tensor) -> torch.dtype:
@@ -78,7 +74,6 @@ def gather_with_largest(
     targets: Tensor,
     *,
     bias: Optional[Tensor] = None,
-    chunk: Optional[int] = None,
 ) -> Tuple[Tensor, Tensor]:
     """(The log-probability of each target token at each vertex, ``[B, T, L]``, as
     :func:`gather_log_probs` computes it; the log-probability of each vertex's best token,
@@ -88,19 +83,16 @@ def gather_with_largest(
         features: ``[B, L, D]``, of the vertices.
         weight, bias: ``[V, D]`` and ``[V]``, the output projection.
         targets: LongTensor ``[B, T]``, ids of the target tokens.
-        chunk: logits computed at a time; None: as many as suit the device.
     """
     dtype = _product_type(features, weight)
     if _fuses(features, dtype):
         from .fused import vocabulary
 
-        return vocabulary.gather_with_largest(
-            features, weight, bias, targets, dtype=dtype, chunk=chunk
-        )
+        return vocabulary.gather_with_largest(features, weight, bias, targets, dtype=dtype)
     batch, size = features.shape[:2]
     wanted = targets.repeat_interleave(size, 0)  # [B * L, T]
     found, largest = [], []
-    for part in _chunks(features, weight.size(0), chunk):
+    for part in _chunks(features, weight.size(0)):
         for scores in _normalised(F.linear(part, weight, bias)):  # [n', V]
             largest.append(scores.amax(1))
             found.append(scores.gather(1, wanted[: len(scores)]))
@@ -117,7 +109,6 @@ def best_tokens(
     *,
     bias: Optional[Tensor] = None,
     penalties: Optional[Mapping[int, float]] = None,
-    chunk: Optional[int] = None,
 ) -> Tuple[Tensor, Tensor]:
     """The most probable token of each vertex: (its log-probability ``[...]``, its id, LongTensor
     ``[...]``).
@@ -127,11 +118,9 @@ def best_tokens(
         weight: ``[V, D]``.
         bias: ``[V]``.
         penalties: {token: number subtracted from its log-probability}; infinity forbids it.
-        chunk: logits computed at a time; None: as many as suit the device, on a CPU as many as its
-            cache holds.
     """
     found: List[Tuple[Tensor, ...]] = []
-    for part in _chunks(features, weight.size(0), chunk):
+    for part in _chunks(features, weight.size(0)):
         logits = _wide(F.linear(part, weight, bias))  # [n, V]
         partition = torch.logsumexp(logits, -1)  # [n]
         for token, penalty in (penalties or {}).items():
@@ -141,16 +130,16 @@ def best_tokens(
     return best - partition, tokens
 
 
-def _chunks(features: Tensor, vocabulary: int, chunk: Optional[int]) -> Tuple[Tensor, ...]:
+def _chunks(features: Tensor, vocabulary: int, most: Optional[int] = None) -> Tuple[Tensor, ...]:
     """Splits ``features`` ``[..., D]`` into pieces ``[n, D]``, whose logits ``[n, V]`` are at most
-    ``chunk`` numbers (one row may exceed this).
+    ``most`` numbers (one row may exceed this).
 
     Args:
         vocabulary: V.
-        chunk: None: CHUNK, or on a CPU as many as its cache holds.
+        most: None: CHUNK, or on a CPU as many as its cache holds.
     """
-    chunk = chunk or (2 * BLOCK if features.device.type == "cpu" else CHUNK)
-    return features.reshape(-1, features.size(-1)).split(max(1, chunk // vocabulary))
+    most = most or (2 * BLOCK if features.device.type == "cpu" else CHUNK)
+    return features.reshape(-1, features.size(-1)).split(max(1, most // vocabulary))
 
 
 def row_blocks(logits: Tensor) -> Iterator[slice]:
@@ -179,32 +168,26 @@ class _TargetLogProbs(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        features: Tensor,
-        weight: Tensor,
-        bias: Optional[Tensor],
-        targets: Tensor,
-        chunk: int,
+        ctx: Any, features: Tensor, weight: Tensor, bias: Optional[Tensor], targets: Tensor
     ) -> Tensor:
         # Under autocast the backward pass multiplies in the same type as the forward pass.
         ctx.dtype = _product_type(features, weight)
         batch, size = features.shape[:2]
-        keeps = chunk == CHUNK and batch * size * weight.size(0) <= KEPT
+        keeps = batch * size * weight.size(0) <= KEPT
         wanted = targets.repeat_interleave(size, 0)  # [B * L, T]
         found, kept = [], []
-        for part in _chunks(features, weight.size(0), chunk):
+        for part in _chunks(features, weight.size(0), CHUNK):
             logits = F.linear(part, weight, bias)  # [n, V]
             kept += [logits] if keeps else []
             for scores in _normalised(logits):
                 found.append(scores.gather(1, wanted[: len(scores)]))
                 wanted = wanted[len(scores) :]
         ctx.save_for_backward(features, weight, bias, targets, *kept)
-        ctx.chunk = chunk
         return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous()  # [B, T, L]
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor], None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor], None]:
         features, weight, bias, targets, *kept = ctx.saved_tensors
         cast = weight.to(ctx.dtype)
         own = gradient.transpose(1, 2).flatten(0, 1)  # [B * L, T]
@@ -215,7 +198,7 @@ class _TargetLogProbs(torch.autograd.Function):
         )
         of_weight = torch.zeros_like(weight, dtype=gradient.dtype)  # [V, D]
         begin = 0
-        for number, part in enumerate(_chunks(features, weight.size(0), ctx.chunk)):
+        for number, part in enumerate(_chunks(features, weight.size(0), CHUNK)):
             part = part.to(ctx.dtype)
             logits = (
                 kept[number]
@@ -239,6 +222,5 @@ class _TargetLogProbs(torch.autograd.Function):
             whole,
             of_weight.to(weight.dtype),
             None if of_bias is None else of_bias.to(bias.dtype),
-            None,
             None,
         )

@@ -169,10 +169,9 @@ def _empty(features: Tensor, targets: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
     return match, largest, partition
 
 
-def _pieces(rows: int, words: int, chunk: Optional[int]) -> Iterator[Tuple[int, int]]:
-    """Yields (first row, last row + 1) of each chunk of ``rows`` rows with ``words`` logits each;
-    ``chunk``: logits of a chunk, None: CHUNK."""
-    step = max(1, (chunk or CHUNK) // words)
+def _pieces(rows: int, words: int) -> Iterator[Tuple[int, int]]:
+    """Yields (first row, last row + 1) of each chunk of rows; each row has ``words`` logits."""
+    step = max(1, CHUNK // words)
     for first in range(0, rows, step):
         yield first, min(first + step, rows)
 
@@ -185,19 +184,17 @@ def gather_with_largest(
     targets: Tensor,
     *,
     dtype: torch.dtype,
-    chunk: Optional[int] = None,
 ) -> Tuple[Tensor, Tensor]:
     """The log-probabilities of each target token, ``[B, T, L]``, and of the best token, ``[B, L]``,
     at each vertex; for the other arguments see :func:`..gather.gather_with_largest`.
 
     Args:
         dtype: dtype of the logits, float16 or bfloat16.
-        chunk: logits computed at a time; None: CHUNK.
     """
     match, largest, partition = _empty(features, targets)
     flat, wanted = features.flatten(0, 1).to(dtype), targets.contiguous()  # [B * L, D], [B, T]
     weight, bias = weight.to(dtype), None if bias is None else bias.to(dtype)
-    for first, end in _pieces(len(flat), weight.size(0), chunk):
+    for first, end in _pieces(len(flat), weight.size(0)):
         _score(F.linear(flat[first:end], weight, bias), wanted, match, largest, partition, first)
     return match, largest.view(features.shape[:2])  # [B, T, L], [B, L]
 
@@ -206,8 +203,7 @@ class TargetLogProbs(torch.autograd.Function):
     """The function behind :func:`..gather.gather_log_probs` for half-precision logits.
 
     Arguments: features ``[B, L, D]``, weight ``[V, D]``, bias ``[V]`` or None, targets ``[B, T]``,
-    dtype of the logits, and how many logits (elements) are computed at a time. None: CHUNK, and the
-    first KEPT logits are kept for the gradient; with a number all are computed again there.
+    dtype of the logits, and whether the first KEPT of them are kept for the gradient.
     """
 
     @staticmethod
@@ -218,20 +214,20 @@ class TargetLogProbs(torch.autograd.Function):
         bias: Optional[Tensor],
         targets: Tensor,
         dtype: torch.dtype,
-        chunk: Optional[int],
+        keeps: bool,
     ) -> Tensor:
         match, largest, partition = _empty(features, targets)
         flat, wanted = features.flatten(0, 1).to(dtype), targets.contiguous()
         cast, added = weight.to(dtype), None if bias is None else bias.to(dtype)
-        kept, room = [], KEPT if chunk is None else 0
-        for first, end in _pieces(len(flat), len(cast), chunk):
+        kept, room = [], KEPT if keeps else 0
+        for first, end in _pieces(len(flat), len(cast)):
             logits = F.linear(flat[first:end], cast, added)  # [n, V]
             _score(logits, wanted, match, largest, partition, first)
             room -= logits.numel()
             if room >= 0:
                 kept.append(logits)
         ctx.save_for_backward(features, weight, bias, wanted, match, partition, *kept)
-        ctx.dtype, ctx.chunk = dtype, chunk
+        ctx.dtype = dtype
         return match
 
     @staticmethod
@@ -246,7 +242,7 @@ class TargetLogProbs(torch.autograd.Function):
         of_features = torch.empty_like(flat)  # [B * L, D]
         of_weight = torch.zeros_like(weight, dtype=torch.float32)  # [V, D]
         of_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
-        for number, (first, end) in enumerate(_pieces(len(flat), len(cast), ctx.chunk)):
+        for number, (first, end) in enumerate(_pieces(len(flat), len(cast))):
             part = flat[first:end]
             logits = kept[number] if number < len(kept) else F.linear(part, cast, added)  # [n, V]
             with torch.cuda.device_of(logits):

@@ -42,17 +42,17 @@ def reference(features, weight, bias, targets):
 
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_gathered_log_probabilities(device, dtype, with_bias):
+def test_gathered_log_probabilities(device, dtype, with_bias, monkeypatch):
     features, weight, bias, targets = arguments(device, dtype, with_bias=with_bias)
     expected, best = reference(features, weight, bias, targets)
     # 74: chunks of two vertices, of which the last of the first sentence has one of the second.
-    for chunk in (None, 74, 1):
-        given = {} if chunk is None else {"chunk": chunk}
-        found = gather_log_probs(features, weight, targets, bias=bias, **given)
+    for chunk in (vocabulary.CHUNK, 74, 1):
+        monkeypatch.setattr(vocabulary, "CHUNK", chunk)
+        found = gather_log_probs(features, weight, targets, bias=bias)
         assert found.dtype == torch.float32 and found.is_contiguous()
-        near = dict(rtol=1e-5, atol=1e-5 if device == "cpu" or chunk is None else 0.1)
+        near = dict(rtol=1e-5, atol=1e-5 if device == "cpu" or chunk > 74 else 0.1)
         torch.testing.assert_close(found.double(), expected, **near)
-        again, largest = gather_with_largest(features, weight, targets, bias=bias, chunk=chunk)
+        again, largest = gather_with_largest(features, weight, targets, bias=bias)
         assert torch.equal(again, found) and not again.requires_grad
         torch.testing.assert_close(largest.double(), best, **near)
 

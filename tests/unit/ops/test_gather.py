@@ -7,16 +7,18 @@ from fairseq_hrt.ops import best_tokens, gather, gather_log_probs, gather_with_l
 
 
 @pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("chunk", [1, 40, 10**6, gather.CHUNK])
+@pytest.mark.parametrize("chunk", [1, 40, gather.CHUNK])
+@pytest.mark.parametrize("kept", [0, gather.KEPT])
 @pytest.mark.parametrize("block", [1, 25, 10**6])
-def test_gathered_log_probabilities(with_bias, chunk, block, monkeypatch):
-    monkeypatch.setattr(gather, "BLOCK", block)
+def test_gathered_log_probabilities(with_bias, chunk, kept, block, monkeypatch):
+    for name, value in (("BLOCK", block), ("CHUNK", chunk), ("KEPT", kept)):
+        monkeypatch.setattr(gather, name, value)
     torch.manual_seed(0)
     features = torch.randn(2, 5, 4, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(11, 4, dtype=torch.float64, requires_grad=True)
     bias = torch.randn(11, dtype=torch.float64, requires_grad=True) if with_bias else None
     targets = torch.randint(0, 11, (2, 3))
-    found = gather_log_probs(features, weight, targets, bias=bias, chunk=chunk)
+    found = gather_log_probs(features, weight, targets, bias=bias)
     logits = torch.nn.functional.linear(features, weight, bias)
     expected = (
         logits.log_softmax(-1).gather(2, targets.unsqueeze(1).expand(-1, 5, -1)).transpose(1, 2)
@@ -27,7 +29,7 @@ def test_gathered_log_probabilities(with_bias, chunk, block, monkeypatch):
     mine = torch.autograd.grad((found * upstream).sum(), inputs)
     for a, b in zip(mine, torch.autograd.grad((expected * upstream).sum(), inputs)):
         torch.testing.assert_close(a, b)
-    again, largest = gather_with_largest(features, weight, targets, bias=bias, chunk=chunk)
+    again, largest = gather_with_largest(features, weight, targets, bias=bias)
     torch.testing.assert_close(again, expected)
     torch.testing.assert_close(largest, logits.log_softmax(-1).amax(2))
 
@@ -42,8 +44,9 @@ def test_gathering_in_half_precision():
     torch.testing.assert_close(half, exact, rtol=0.05, atol=30.0)
 
 
-@pytest.mark.parametrize("chunk", [1, 40, 10**6])
-def test_the_best_tokens_beside_them(chunk):
+@pytest.mark.parametrize("block", [1, 20, 10**6])
+def test_the_best_tokens_beside_them(block, monkeypatch):
+    monkeypatch.setattr(gather, "BLOCK", block)
     torch.manual_seed(1)
     features, weight, bias = (
         torch.randn(2, 5, 4, requires_grad=True),
@@ -52,25 +55,26 @@ def test_the_best_tokens_beside_them(chunk):
     )
     targets = torch.randint(0, 11, (2, 3))
     log_probs = torch.nn.functional.linear(features, weight, bias).log_softmax(-1)
-    match, largest = gather_with_largest(features, weight, targets, bias=bias, chunk=chunk)
+    match, largest = gather_with_largest(features, weight, targets, bias=bias)
     torch.testing.assert_close(match, gather_log_probs(features, weight, targets, bias=bias))
     torch.testing.assert_close(largest, log_probs.amax(-1))
     assert not match.requires_grad and not largest.requires_grad
-    scores, tokens = best_tokens(
-        features, weight, bias=bias, penalties={3: 0.5, 4: float("inf")}, chunk=chunk
-    )
+    scores, tokens = best_tokens(features, weight, bias=bias, penalties={3: 0.5, 4: float("inf")})
     log_probs[..., 3] -= 0.5
     log_probs[..., 4] = float("-inf")
     torch.testing.assert_close(scores, log_probs.amax(-1))
     assert torch.equal(tokens, log_probs.argmax(-1)) and not scores.requires_grad
 
 
-def test_no_more_logits_at_a_time_than_asked_for(monkeypatch):
+def test_no_more_logits_at_a_time_than_a_chunk_holds(monkeypatch):
     features, weight, targets = (
         torch.randn(2, 5, 4),
         torch.randn(11, 4),
         torch.zeros(2, 1, dtype=torch.long),
     )
+    monkeypatch.setattr(gather, "CHUNK", 35)
+    # Half of what the cache holds.
+    monkeypatch.setattr(gather, "BLOCK", 17)
     sizes, original = [], torch.nn.functional.linear
     monkeypatch.setattr(
         torch.nn.functional,
@@ -80,10 +84,10 @@ def test_no_more_logits_at_a_time_than_asked_for(monkeypatch):
     for program in (
         gather_log_probs,
         gather_with_largest,
-        lambda f, w, t, chunk: best_tokens(f, w, chunk=chunk),
+        lambda f, w, t: best_tokens(f, w),
     ):
         sizes.clear()
-        program(features, weight, targets, chunk=35)
+        program(features, weight, targets)
         assert sizes == [33, 33, 33, 11]
 
 
