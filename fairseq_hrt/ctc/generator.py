@@ -160,7 +160,8 @@ class CtcGenerator(ParallelGenerator):
             self.counters.decoder_calls += 1
             self.counters.decoder_tokens += inputs.numel()
             features = engine.step(  # [B, T, D]
-                engine.start(memory), inputs, positions, visible=visible, causal=False, remember=False,
+                engine.start(memory), inputs, positions,
+                visible=visible, causal=False, remember=False,
                 vectors=model.decoder.input_vectors(sources, size, engine.embed.tokens),
             )  # fmt: skip
             parts.append(log_softmax(engine.logits(features)))

@@ -2,7 +2,7 @@
 far."""
 
 from dataclasses import dataclass, field
-from typing import List, Optional, Tuple, Union
+from typing import List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -187,34 +187,15 @@ class DecoderState:
         else:
             cache.scatter_(3, self.slots(count)[None, :, None, :, None].expand_as(values), values)
 
-    def rollback(self, length: Union[int, Tensor], *, longest: Optional[int] = None) -> None:
+    def rollback(self, length: int, *, lengths: Optional[Tensor] = None) -> None:
         """Forgets the last tokens by changing a length; nothing is copied.
 
         Args:
-            length: tokens to keep, one number for all rows or a LongTensor ``[R]``.
-            longest: the maximum of ``length`` ``[R]``, if the caller has it: this saves reading it
-                from the device. It is not checked then whether a row would get longer.
-
-        Raises:
-            ValueError: a row would get longer.
+            length: tokens to keep, of the longest row; no more than it has.
+            lengths: LongTensor ``[R]``, tokens to keep of each row; no more than it has. None: all
+                rows keep ``length``.
         """
-        if isinstance(length, Tensor) and longest is not None:
-            self.lengths, self.length = length, longest
-            return
-        known = self.length if self.lengths is None else self.lengths
-        longer = length > known
-        if bool(longer.any()) if isinstance(longer, Tensor) else longer:
-            raise ValueError(
-                f"cannot roll back to {length} tokens: only {known} are cached; give no more"
-            )
-        if isinstance(length, Tensor):
-            self.lengths = length.clone()
-            self.length = int(length.max())
-        elif self.lengths is None:
-            self.length = length
-        else:
-            self.lengths = self.lengths.clamp(max=length)
-            self.length = int(self.lengths.max())
+        self.length, self.lengths = length, lengths
 
     def reorder(self, rows: Tensor, *, sentences: Optional[Tensor] = None) -> None:
         """Continues with the given rows in the given order, as beam search does after pruning.

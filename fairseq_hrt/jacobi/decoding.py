@@ -360,7 +360,7 @@ def _advance(states: List[DecoderState], rows: List[Row], device: torch.device) 
         return rows
     together = torch.tensor(lengths, device=device)  # [R]
     for state in states:
-        state.rollback(together, longest=max(lengths))
+        state.rollback(max(lengths), lengths=together)
     return rows
 
 

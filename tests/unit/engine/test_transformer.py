@@ -134,7 +134,7 @@ def test_rollback_to_any_lengths(tiny, data):
         state.rollback(1)
         engine.step(state, tokens[:, 1:5], torch.arange(1, 5))
         kept = torch.tensor(data.draw(st.lists(st.integers(0, 5), min_size=3, max_size=3)))
-        state.rollback(kept)
+        state.rollback(int(kept.max()), lengths=kept)
         count = data.draw(st.integers(1, 3))
         places = kept.unsqueeze(1) + torch.arange(count)
         found = engine.logits(engine.step(state, tokens.gather(1, places), places))
@@ -164,7 +164,7 @@ def test_positions_known_beforehand(tiny):
             *(engine.step(state, tokens[:, cut], positions[cut]) for state in (known, unknown))
         )
     for state in (known, unknown):
-        state.rollback(torch.tensor([3, 5, 4]))
+        state.rollback(5, lengths=torch.tensor([3, 5, 4]))
     places = torch.tensor([[3], [5], [4]])
     assert_close(
         *(
@@ -301,7 +301,7 @@ def test_known_distances_survive_growing_buffers(tiny):
     places = torch.tensor([[3], [6]])
     for state in states:
         # From here on every row counts its own distances, also to tokens that were cached before.
-        state.rollback(places[:, 0])
+        state.rollback(6, lengths=places[:, 0])
     assert_close(
         *(engine.step(state, tokens.gather(1, places), positions[places]) for state in states)
     )

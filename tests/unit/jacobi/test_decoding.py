@@ -210,15 +210,16 @@ def test_the_tests_see_a_wrong_cache(tiny, monkeypatch, mistake, cell):
     """What the equality tests are worth: with a cache rolled back to a wrong length they fail."""
     right = DecoderState.rollback
 
-    def wrong(self, length, *, longest=None):
+    def wrong(self, length, *, lengths=None):
         if mistake == "never":
             return
         shift = 1 if mistake == "one too many" else -1
         limit = self.length if self.lengths is None else self.lengths
-        if isinstance(length, torch.Tensor):
-            right(self, torch.minimum((length + shift).clamp(min=0), torch.as_tensor(limit)))
-        else:
+        if lengths is None:
             right(self, min(max(length + shift, 0), limit))
+        else:
+            lengths = torch.minimum((lengths + shift).clamp(min=0), torch.as_tensor(limit))
+            right(self, int(lengths.max()), lengths=lengths)
 
     monkeypatch.setattr(DecoderState, "rollback", wrong)
     for seed in range(1, 6):
