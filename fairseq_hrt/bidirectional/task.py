@@ -48,16 +48,14 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     def add_slots(
         self, sample: Dict[str, Any], update: int, *, train_dead_slots: bool = False
     ) -> Dict[str, Any]:
-        """Returns the batch with a further entry ``slots``, its targets as a :class:`SlotSample`;
-        an empty batch is returned unchanged. ``target`` keeps its natural order, for BLEU.
+        """Returns the batch with a further entry ``slots``, its targets as a :class:`SlotSample`.
+        ``target`` keeps its natural order, for BLEU.
 
         Args:
             update: number of the update, for choosing between raw and distilled targets.
             train_dead_slots: whether slots after ``</s>`` have a loss; see
                 :func:`.sample.slot_sample`.
         """
-        if not sample:
-            return sample
         slots = training_view(
             sample,
             self.decoder,

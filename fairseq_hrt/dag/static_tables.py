@@ -41,11 +41,6 @@ class PathSearch:
     max_len_b: int
     most: int
 
-    @property
-    def all_tokens(self) -> bool:
-        """Whether the search looks at the tokens of all vertices."""
-        return self.suppress or bool(self.weight)
-
 
 class Tables(NamedTuple):
     """Values that depend on the number of source tokens, of which batches have at most S. Tables

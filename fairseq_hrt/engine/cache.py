@@ -20,7 +20,6 @@ class Memory:
         bias: ``[B, 1, 1, S]``, 0 for a source token and -inf for padding; None when nothing is
             padded.
         lengths: LongTensor ``[B]``, the number of source tokens of each sentence, with ``</s>``.
-        width: S, the padded source length.
         encoded: ``[B, S, D]``, the encoder's output; None if it was not kept.
     """
 
@@ -28,7 +27,6 @@ class Memory:
     values: List[Tensor]
     bias: Optional[Tensor]
     lengths: Tensor
-    width: int
     encoded: Optional[Tensor] = None
 
     def __post_init__(self) -> None:
@@ -49,7 +47,6 @@ class Memory:
             values=[values[sentences] for values in self.values],
             bias=None if self.bias is None else self.bias[sentences],
             lengths=self.lengths[sentences],
-            width=self.width,
             encoded=None if self.encoded is None else self.encoded[sentences],
         )
 
@@ -63,7 +60,6 @@ class DecoderState:
 
     Attributes:
         memory: the encoded source of the B sentences.
-        beams: N, the hypotheses of each sentence.
         cache: ``[layers, 2, R, H, capacity, d]``, keys at index 0 and values at index 1; for
             recurrent cells ``[layers, 1, R, 1, capacity, D]``. It grows by doubling.
         positions: LongTensor ``[1 or R, capacity]``, the position of each cached token; one row
@@ -75,7 +71,6 @@ class DecoderState:
     """
 
     memory: Memory
-    beams: int
     cache: Tensor
     positions: Tensor
     length: int = 0

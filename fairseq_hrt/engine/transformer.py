@@ -99,7 +99,7 @@ class TransformerEngine:
         decoder layers; the arguments are its attributes of the same names."""
         pairs = [layer.cross.remember(encoded) for layer in self.layers]
         keys, values = ([own[side] for own in pairs] for side in (0, 1))  # [B, H, S, d] each
-        return Memory(keys, values, bias, lengths, encoded.size(1), encoded)
+        return Memory(keys, values, bias, lengths, encoded)
 
     def _encode_packed(self, tokens: Tensor, padding: Tensor, bias: Optional[Tensor]) -> Tensor:
         """Encodes ``tokens`` ``[B, S]`` → ``[B, S, D]``, as the encoder module does, by packed
@@ -144,7 +144,6 @@ class TransformerEngine:
             self.distances.forget()
         return DecoderState(
             memory=memory,
-            beams=beams,
             cache=torch.zeros(shape, dtype=self.dtype, device=device),
             positions=torch.zeros(1, 0, dtype=torch.long, device=device),
             stride=None if self.distances is None else stride,

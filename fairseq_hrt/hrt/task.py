@@ -98,11 +98,9 @@ class HRTTranslationTask(EngineTranslationTask):
         return iterator
 
     def add_views(self, sample: Dict[str, Any], update: int, share: float) -> Dict[str, Any]:
-        """Returns the batch with a further entry ``views``, its :class:`.sample.TrainingViews`; an
-        empty batch is returned unchanged. Random choices depend on seed, ``update`` and sentence id
-        alone; ``share`` is the probability that a sentence is trained in chunks."""
-        if not sample:
-            return sample
+        """Returns the batch with a further entry ``views``, its :class:`.sample.TrainingViews`.
+        Random choices depend on seed, ``update`` and sentence id alone; ``share`` is the
+        probability that a sentence is trained in chunks."""
         views = draw_views(
             sample,
             update,

@@ -8,7 +8,7 @@ silently train another model.
 
 import difflib
 from dataclasses import fields, is_dataclass
-from typing import Any, Collection, Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 from fairseq.models.transformer import TransformerConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -40,9 +40,7 @@ def flat_names(config: type) -> Dict[str, Tuple[str, ...]]:
     return found
 
 
-def flatten_options(
-    options: Any, config: type = TransformerConfig, others: Collection[str] = ()
-) -> None:
+def flatten_options(options: Any, config: type = TransformerConfig) -> None:
     """Renames a model's options from YAML, in place, to the names of the command line, and converts
     their values to the types of ``config``.
 
@@ -50,7 +48,6 @@ def flatten_options(
         options: the part ``model`` of the YAML configuration; an argparse namespace is left
             unchanged, since argparse has checked it.
         config: the dataclass of the model's options.
-        others: further names, which are accepted without a check of their values.
 
     Raises:
         ValueError: an option does not exist, is given two different values, or has a value of the
@@ -61,7 +58,7 @@ def flatten_options(
     names = flat_names(config)
     parts = sorted({path[0] for path in names.values() if len(path) > 1})
     given = _flat(OmegaConf.to_container(options, resolve=True, enum_to_str=True), parts)
-    known = {*names, *others, *_ARCHITECTURE}
+    known = {*names, *_ARCHITECTURE}
     for name in given:
         if name not in known:
             close = difflib.get_close_matches(name, sorted(known), 1)

@@ -43,11 +43,6 @@ def test_raw_and_distilled_targets(family):
     )
 
 
-def test_an_empty_batch_passes(family):
-    task, _ = family.task()
-    assert task.add_slots({}, 1) == {}
-
-
 def test_targets_are_cut_before_they_are_ordered():
     import numpy as np
     from fairseq.data import Dictionary, LanguagePairDataset, ListDataset

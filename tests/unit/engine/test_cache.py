@@ -17,7 +17,6 @@ def make_memory(sentences, source=4):
         [-one for one in keys],
         bias,
         torch.arange(sentences) + 1,
-        source,
         torch.randn(sentences, source, 5),
     )
 
@@ -27,7 +26,6 @@ def make_state(sentences, beams, *, capacity=2, stride=None):
     positions = torch.zeros(1, capacity, dtype=torch.long)
     return DecoderState(
         make_memory(sentences),
-        beams,
         cache,
         positions,
         stride=stride,
@@ -117,14 +115,14 @@ def test_rows_are_lists_of_tokens(data):
 def test_some_sentences_of_a_memory():
     memory = make_memory(3)
     some = memory.select(torch.tensor([2, 0]))
-    assert some.lengths.tolist() == [3, 1] and some.width == 4
+    assert some.lengths.tolist() == [3, 1]
     for layer in range(LAYERS):
         keys, values = some.layer(layer)
         assert keys.equal(memory.keys[layer][[2, 0]].reshape(2 * HEADS, 4, WIDTH)) and values.equal(
             -keys
         )
     assert some.bias.equal(memory.bias[[2, 0]]) and some.encoded.equal(memory.encoded[[2, 0]])
-    bare = Memory(memory.keys, memory.values, None, memory.lengths, 4).select(torch.tensor([1]))
+    bare = Memory(memory.keys, memory.values, None, memory.lengths).select(torch.tensor([1]))
     assert bare.bias is None and bare.encoded is None
 
 
@@ -148,7 +146,7 @@ def test_states_of_recurrent_cells(data):
     word."""
     rows = data.draw(st.integers(1, 4))
     cache = torch.full((LAYERS, 1, rows, 1, 1, 5), float("nan"))
-    state = DecoderState(make_memory(rows), 1, cache, torch.zeros(1, 1, dtype=torch.long))
+    state = DecoderState(make_memory(rows), cache, torch.zeros(1, 1, dtype=torch.long))
     known = [[] for _ in range(rows)]
     for action in data.draw(
         st.lists(st.sampled_from(["step", "step", "back", "back of each", "reorder"]), max_size=8)

@@ -13,9 +13,9 @@ CPU = torch.device("cpu")
 def make_state(lengths):
     """A state whose rows have these lengths; one number: all rows alike."""
     rows = len(lengths) if isinstance(lengths, list) else 2
-    memory = Memory([], [], None, torch.ones(rows, dtype=torch.long), 1)
+    memory = Memory([], [], None, torch.ones(rows, dtype=torch.long))
     state = DecoderState(
-        memory, 1, torch.zeros(1, 2, rows, 1, 20, 1), torch.zeros(1, 20, dtype=torch.long)
+        memory, torch.zeros(1, 2, rows, 1, 20, 1), torch.zeros(1, 20, dtype=torch.long)
     )
     if isinstance(lengths, list):
         state.lengths, state.length = torch.tensor(lengths), max(lengths)

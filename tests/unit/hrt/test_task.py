@@ -47,11 +47,6 @@ def test_mixed_targets(hrt):
     assert targets[0.0] == expected[0] and targets[1.0] == expected[1]
 
 
-def test_an_empty_batch_stays_empty(hrt):
-    task, _ = hrt.task()
-    assert task.add_views({}, 1, 0.5) == {}
-
-
 def test_the_curriculum_follows_the_given_update_number(hrt):
     task, model = hrt.task(hrt_curriculum_steps=10)
     seen = []
