@@ -17,8 +17,9 @@ import argparse
 import logging
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import List, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence
 
+import torch
 from analysis import report, table
 from matplotlib.figure import Figure
 
@@ -30,10 +31,15 @@ from fairseq_hrt.cli.command import (
     data_arguments,
 )
 from fairseq_hrt.cli.parser import HelpFormatter
+from fairseq_hrt.dag.generator import DagGenerator
+from fairseq_hrt.dag.graph import Graphs
+from fairseq_hrt.engine import attached
 from fairseq_hrt.evaluation.picture import plain
 from fairseq_hrt.evaluation.speed import make_batches
 from fairseq_hrt.evaluation.systems import FairseqSystem, System, parse_system, scoring
+from fairseq_hrt.native.decoding import Hypothesis
 from fairseq_hrt.native.io.escaping import in_markdown
+from fairseq_hrt.ops import dag_log_likelihood
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +72,74 @@ class GraphStatistics:
     own_nll: float
     passing: List[float]
     token: List[float]
+
+
+class TranslationScores(NamedTuple):
+    """Natural log-probabilities of a translation y that was decoded along the path a.
+
+    Attributes:
+        path_log_prob: log P(a | x).
+        token_log_prob: log P(y | a, x).
+        log_likelihood: log P(y | x), over all paths.
+    """
+
+    path_log_prob: float
+    token_log_prob: float
+    log_likelihood: float
+
+
+@torch.no_grad()
+def score_decoded(graphs: Graphs, found: Sequence[Hypothesis]) -> List[TranslationScores]:
+    """Scores decoded translations and their paths (FA-DAT, Table 3).
+
+    Args:
+        graphs: the graphs of a batch.
+        found: the translation of each sentence, decoded with ``--dag-keep-repeats``.
+    """
+    size, device = graphs.links.size(1), graphs.links.device
+    lengths = torch.tensor([len(hypothesis.tokens) + 1 for hypothesis in found], device=device)
+    rows = torch.arange(len(found), device=device)  # [B]
+    texts = torch.full((len(found), int(lengths.max())), graphs.eos, device=device)  # [B, T]
+    texts[:, 0] = graphs.bos
+    for row, hypothesis in enumerate(found):
+        texts[row, 1 : lengths[row]] = torch.tensor(hypothesis.tokens, device=device)
+    # [B, L, V] -> [B, T, L]
+    match = (
+        graphs.log_probs()
+        .gather(2, texts.unsqueeze(1).expand(-1, size, -1))
+        .transpose(1, 2)
+        .contiguous()
+    )
+    # log_probs() forbids <s> and </s>; the first and the last vertex emit them.
+    match[:, 0, 0], match[rows, lengths - 1, graphs.last] = graphs.end_scores().to(match).unbind(1)
+    likelihood = dag_log_likelihood(match, graphs.links, lengths, graphs.lengths).tolist()
+    scores = []
+    for row, (hypothesis, total) in enumerate(zip(found, likelihood)):
+        path = torch.tensor([0, *hypothesis.token_vertices], device=device)  # [T]
+        of_links = graphs.links[row, path[:-1], path[1:]].sum()
+        of_tokens = match[row, torch.arange(len(path), device=device), path].sum()
+        scores.append(TranslationScores(float(of_links), float(of_tokens), total))
+    return scores
+
+
+def score_translations(generator: DagGenerator, sample: Dict[str, Any]) -> List[TranslationScores]:
+    """Decodes a batch with repeated words kept, so that each word has one vertex, and scores its
+    translations and their paths."""
+    if not generator.options.dag_keep_repeats:
+        options, rescorer = replace(generator.options, dag_keep_repeats=True), generator.rescorer
+        generator = DagGenerator(
+            generator.models, generator.dictionary, options, seed=generator.seed
+        )
+        generator.rescorer = rescorer
+    found: List[TranslationScores] = []
+    with attached(
+        generator.graph_hooks,
+        lambda graphs, hypotheses: found.extend(
+            score_decoded(graphs, [best[0] for best in hypotheses])
+        ),
+    ):
+        generator.generate(generator.models, sample)
+    return found
 
 
 def collect(scored: System, decoded: System, batch_size: int = 32) -> GraphStatistics:
@@ -101,7 +175,7 @@ def collect(scored: System, decoded: System, batch_size: int = 32) -> GraphStati
     own = [
         scores
         for batch in batches
-        for scores in decoded.generator.score_translations(decoded.models, decoded.collate(batch))
+        for scores in score_translations(decoded.generator, decoded.collate(batch))
     ]
     for batch in batches:
         for document in decoded.generator.describe_graphs(decoded.models, decoded.collate(batch)):

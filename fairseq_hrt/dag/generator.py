@@ -2,8 +2,6 @@
 
 import logging
 import math
-from dataclasses import replace
-from functools import cached_property, partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -21,7 +19,6 @@ from .graph import GraphBuilder, Graphs
 from .graph_description import describe, to_dot
 from .graph_size import vertices_of_encoded
 from .paths import WalkRules, best_successors, follow, path_lists, sentence_keys, walk
-from .scorer import TranslationScores, score_decoded
 from .static import StaticPaths
 from .static_tables import PathSearch
 
@@ -213,40 +210,15 @@ class DagGenerator(ParallelGenerator):
     ) -> List[Dict[str, Any]]:
         """Decodes a batch and returns its graphs as plain data; see
         :func:`.graph_description.describe`."""
-        return self._seen(models, sample, partial(describe, dictionary=self.dictionary))
-
-    def score_translations(
-        self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]
-    ) -> List[TranslationScores]:
-        """Decodes a batch with repeated words kept and scores its translations and their paths; see
-        :func:`.scorer.score_decoded`."""
-        return self._keeping_repeats._seen(models, sample, score_decoded)
-
-    def _seen(
-        self,
-        models: Sequence[FairseqEncoderDecoderModel],
-        sample: Dict[str, Any],
-        look: Callable[[Graphs, List[Hypothesis]], List[Any]],
-    ) -> List[Any]:
-        """Decodes a batch; returns what the function ``look`` makes of the batch's graphs and the
-        best hypothesis of each sentence: a list with an entry per sentence."""
-        found: List[Any] = []
+        found: List[Dict[str, Any]] = []
         with attached(
             self.graph_hooks,
-            lambda graphs, hypotheses: found.extend(look(graphs, [best[0] for best in hypotheses])),
+            lambda graphs, hypotheses: found.extend(
+                describe(graphs, [best[0] for best in hypotheses], dictionary=self.dictionary)
+            ),
         ):
             self.generate(models, sample)
         return found
-
-    @cached_property
-    def _keeping_repeats(self) -> "DagGenerator":
-        """This generator with ``--dag-keep-repeats``, so that each word has one vertex."""
-        if self.options.dag_keep_repeats:
-            return self
-        options = replace(self.options, dag_keep_repeats=True)
-        other = DagGenerator(self.models, self.dictionary, options, seed=self.seed)
-        other.rescorer = self.rescorer
-        return other
 
     graph_dot = staticmethod(to_dot)
 

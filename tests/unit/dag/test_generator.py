@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 
 import pytest
 import torch
+from graph_statistics import score_translations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -716,7 +717,7 @@ def test_how_probable_translations_are(family, graphs, strategy, keep_repeats):
     generator = make_generator(
         family, [model], strategy, symbols=2, keep_repeats=keep_repeats, options=dict(beam=300)
     )
-    scores = generator.score_translations([model], sample)
+    scores = score_translations(generator, sample)
     keeping = make_generator(
         family, [model], strategy, symbols=2, keep_repeats=True, options=dict(beam=300)
     )
@@ -766,7 +767,7 @@ def test_hooks_and_scores_are_of_what_another_model_chose(tiny, family, strategy
         assert [
             [token for token in row if token != 1] for row in steps[0].tokens.tolist()
         ] == written
-        return written, generator.score_translations(models, sample)
+        return written, score_translations(generator, sample)
 
     (first, own), (second, scores) = chosen(), chosen(other)
     assert first != second and own != scores

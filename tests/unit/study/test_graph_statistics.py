@@ -5,10 +5,8 @@ from types import SimpleNamespace
 
 import graph_statistics
 import pytest
-from graph_statistics import GraphStatistics, collect, draw, markdown
+from graph_statistics import GraphStatistics, TranslationScores, collect, draw, markdown
 from matplotlib.figure import Figure
-
-from fairseq_hrt.dag.scorer import TranslationScores
 
 # Of each sentence: log P(a | x), log P(y | a, x), log P(y | x); the second is longer than its
 # graph.
@@ -56,11 +54,7 @@ def make_system(name="DAG", scores=SCORES, graphs=True):
         assert models == ["model"]
         return [make_document(VERTICES[number]) for number in sample]
 
-    def score(models, sample):
-        assert models == ["model"]
-        return [OWN[number] for number in sample]
-
-    own = dict(describe_graphs=describe, score_translations=score) if graphs else {}
+    own = dict(describe_graphs=describe) if graphs else {}
     return SimpleNamespace(
         name=name,
         task_name="t",
@@ -72,7 +66,10 @@ def make_system(name="DAG", scores=SCORES, graphs=True):
 
 
 @pytest.mark.parametrize("size", [1, 2, 32])
-def test_means_are_those_of_sentences_with_a_path(size):
+def test_means_are_those_of_sentences_with_a_path(size, monkeypatch):
+    monkeypatch.setattr(
+        graph_statistics, "score_translations", lambda generator, sample: [OWN[i] for i in sample]
+    )
     found = collect(make_system(), make_system(), batch_size=size)
     assert (found.name, found.sentences, found.without) == ("DAG", 2, 1)
     assert (found.path_nll, found.token_nll, found.nll) == (2.0, 3.0, 4.5)
