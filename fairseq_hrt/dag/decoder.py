@@ -12,7 +12,7 @@ from ..training import refuse_extras
 from .config import DagModelConfig
 from .graph_size import UpsampleScale
 from .links import LinkPredictor
-from .sample import vertex_inputs
+from .sample import SizeRule, vertex_inputs
 
 
 class LengthHead(nn.Module):
@@ -71,12 +71,7 @@ class DagDecoder(ParallelDecoder):
     Attributes:
         links: the :class:`LinkPredictor`.
         length_head: the :class:`LengthHead` with ``--dag-upsample-base predict``, else None.
-        scale: the :class:`UpsampleScale`, lambda.
-        count_bos: whether graph sizes count one source token more, for a start symbol that the
-            encoder does not read.
-        reads_bos: whether the encoder reads a start symbol before the source.
-        besides: how many source tokens, as start and end symbols, get one vertex instead of lambda;
-            see :func:`.graph_size.vertices_from_source`.
+        rule: the :class:`SizeRule` for the number of vertices.
     """
 
     family = "dag"
@@ -88,28 +83,31 @@ class DagDecoder(ParallelDecoder):
         refuse_extras(cfg, "dag_transformer")
         super().__init__(cfg, dictionary, embed_tokens)
         self.special = {name: getattr(dictionary, name)() for name in ("bos", "unk", "eos", "pad")}
-        self.scale = UpsampleScale.parse(cfg.dag_upsample_scale)
-        self.count_bos: bool = cfg.dag_count_bos
-        self.reads_bos: bool = cfg.dag_read_bos
-        if self.count_bos and self.reads_bos:
+        base, reads = str(cfg.dag_upsample_base), cfg.dag_read_bos
+        self.rule = SizeRule(
+            scale=UpsampleScale.parse(cfg.dag_upsample_scale),
+            from_target=base == "predict",
+            count_bos=cfg.dag_count_bos,
+            most=self.max_positions(),
+            reads_bos=reads,
+            besides=1 + reads if base == "source-words" else 0,
+        )
+        if self.rule.count_bos and reads:
             raise ValueError(
                 "--dag-count-bos and --dag-read-bos: a start symbol that is read counts already;"
                 " leave --dag-count-bos out"
             )
-        self.besides = 0
-        if str(cfg.dag_upsample_base) == "source-words":
-            self.besides = 1 + self.reads_bos
         self.links = LinkPredictor(
             self.output_embed_dim,
             cfg.decoder.attention_heads,
             features=cfg.dag_link_features,
-            size=self.max_positions(),
+            size=self.rule.most,
             reach=cfg.dag_max_transition_length,
         )
         # How the loaded checkpoint differs, if parameters had to be added.
         self.refitted = ""
         self.length_head: Optional[LengthHead] = None
-        if str(cfg.dag_upsample_base) == "predict":
+        if self.rule.from_target:
             self.length_head = LengthHead(
                 cfg.encoder.embed_dim, cfg.dag_length_classes, cfg.dag_absolute_lengths
             )
@@ -128,7 +126,7 @@ class DagDecoder(ParallelDecoder):
             tokens: LongTensor ``[B, S]``, padded on either side.
             lengths: LongTensor ``[B]``.
         """
-        if not self.reads_bos:
+        if not self.rule.reads_bos:
             return tokens, lengths
         pad = self.special["pad"]
         before = tokens.ne(pad).cumsum(1).eq(0).sum(1, keepdim=True)  # [B, 1], padding on the left
@@ -136,13 +134,13 @@ class DagDecoder(ParallelDecoder):
         return widened.scatter(1, before, self.special["bos"]), lengths + 1
 
     def native_fields(self, longest_target: int) -> Dict[str, Any]:
-        links, head = self.links, self.length_head
+        links, head, rule = self.links, self.length_head, self.rule
         return dict(
             link_heads=links.heads,
             link_rows=1 if links.features == ["feature"] else longest_target,
-            reach=links.reach or 0, scale=float(self.scale.middle), count_bos=bool(self.count_bos),
-            length_classes=0 if head is None else head.classes, read_bos=self.reads_bos,
-            besides=self.besides, absolute_lengths=head is not None and head.absolute,
+            reach=links.reach or 0, scale=float(rule.scale.middle), count_bos=bool(rule.count_bos),
+            length_classes=0 if head is None else head.classes, read_bos=rule.reads_bos,
+            besides=rule.besides, absolute_lengths=head is not None and head.absolute,
         )  # fmt: skip
 
     def native_tensors(self, header: Header) -> Dict[str, Tensor]:

@@ -33,14 +33,14 @@ def decode_scale(decoder: Any, options: DecodingOptions) -> float:
     ``--dag-decode-upsample-scale``, else the middle of the range that the model was trained with.
     """
     given = options.dag_decode_upsample_scale
-    return decoder.scale.middle if given is None else given
+    return decoder.rule.scale.middle if given is None else given
 
 
 def _size_rule(decoder: Any) -> Tuple[Any, ...]:
     """The settings of ``decoder``, a :class:`DagDecoder`, that determine the sizes of graphs; all
     models of an ensemble must have the same settings."""
     head = decoder.length_head
-    return decoder.count_bos, decoder.reads_bos, decoder.besides, head and head.absolute
+    return decoder.rule._replace(scale=None, most=0), head and head.absolute
 
 
 class DagGenerator(ParallelGenerator):
@@ -163,7 +163,7 @@ class DagGenerator(ParallelGenerator):
         """The most graphs, of sources with ``width`` tokens, that are made together. Batches are
         limited by words, but the memory of links grows with their square: larger batches are
         decoded in pieces, which changes no translation."""
-        decoder, words = self.decoder, width + self.decoder.count_bos
+        decoder, words = self.decoder, width + self.decoder.rule.count_bos
         if decoder.length_head is not None:
             head = decoder.length_head
             words = head.classes if head.absolute else width + head.classes // 2

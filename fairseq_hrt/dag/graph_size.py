@@ -76,7 +76,7 @@ def vertices_of_encoded(
     decoder, lengths = decoders[0], memories[0].lengths
     scales = torch.full(lengths.shape, scale, dtype=torch.double, device=lengths.device)  # [B]
     if decoder.length_head is None:
-        return vertices_from_source(lengths + decoder.count_bos, scales, decoder.besides)
+        return decoder.rule.of_source(lengths, scales)
     parts = []
     for own, memory in zip(decoders, memories):
         encoded = cast(Tensor, memory.encoded)

@@ -60,7 +60,8 @@ class DagTransformerModel(ConfiguredTransformer):
 
     def max_positions(self) -> Tuple[int, int]:
         """The most tokens of a source and of a target."""
-        return self.encoder.max_positions() - self.decoder.reads_bos, self.decoder.max_positions()
+        rule = self.decoder.rule
+        return self.encoder.max_positions() - rule.reads_bos, rule.most
 
     def forward(
         self,

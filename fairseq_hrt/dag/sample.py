@@ -45,8 +45,7 @@ class SizeRule(NamedTuple):
     """The rule for the number of vertices of a sentence.
 
     Attributes:
-        scale: the range from which training draws lambda.
-        fixed: lambda outside training.
+        scale: lambda, or the range from which training draws it.
         from_target: whether to multiply the target's words by lambda instead of the source's
             tokens.
         count_bos: whether to count one source token more, as if there were a start symbol.
@@ -57,7 +56,6 @@ class SizeRule(NamedTuple):
     """
 
     scale: UpsampleScale
-    fixed: float
     from_target: bool
     count_bos: bool
     most: int
@@ -75,8 +73,12 @@ class SizeRule(NamedTuple):
         """
         if self.from_target:
             return vertices_from_target(words, scale)
-        tokens = source_lengths + self.reads_bos + self.count_bos
-        return vertices_from_source(tokens, scale, self.besides)
+        return self.of_source(source_lengths + self.reads_bos, scale)
+
+    def of_source(self, source_lengths: Tensor, scale: Tensor) -> Tensor:
+        """L of graphs that are sized by the source, as :meth:`wanted`; ``source_lengths``,
+        LongTensor ``[B]``, are source tokens as the encoder reads them."""
+        return vertices_from_source(source_lengths + self.count_bos, scale, self.besides)
 
     def most_wanted(self, scale: float, source_width: int, target_width: int) -> int:
         """The most vertices that a graph of a batch can have, cut to the decoder's positions; known
@@ -99,7 +101,8 @@ def graph_sample(
     batch: Mapping[str, Any],
     rule: SizeRule,
     *,
-    update: Optional[int],
+    update: int,
+    fixed: Optional[float] = None,
     seed: int,
     bos: int,
     pad: int,
@@ -110,7 +113,8 @@ def graph_sample(
         batch: a batch of :class:`LanguagePairDataset`.
         rule: determines the sizes.
         update: number of the update; each sentence draws its lambda by a hash of this number, the
-            seed and its index. None outside training, where lambda is ``rule.fixed``.
+            seed and its index. 0 outside training.
+        fixed: the lambda of all sentences; None: it is drawn.
         seed: ``--seed``.
         bos, pad: ids of ``<s>`` and padding in the target dictionary.
     """
@@ -120,24 +124,24 @@ def graph_sample(
         batch["id"],
     )
     target_lengths = targets.ne(pad).sum(1)  # [B]
-    if update is None:
-        scale = torch.full(ids.shape, rule.fixed, dtype=torch.double, device=ids.device)  # [B]
+    if fixed is None:
+        scale = rule.scale.at(hash_uniform(seed, update, ids, Purpose.GRAPH_SCALE))  # [B]
     else:
-        scale = rule.scale.at(hash_uniform(seed, update, ids, Purpose.GRAPH_SCALE))
+        scale = torch.full(ids.shape, fixed, dtype=torch.double, device=ids.device)
     wanted = rule.wanted(scale, source_lengths, target_lengths - 2)  # [B]
     width = None
     if ids.device.type != "cpu":
         # The host would have to wait for the longest graph. Kernels read rows of aligned lengths
         # several numbers at a time.
         most = rule.most_wanted(
-            rule.fixed if update is None else rule.scale.high,
+            rule.scale.high if fixed is None else fixed,
             batch["net_input"]["src_tokens"].size(1),
             targets.size(1),
         )
         width = min(-(-most // _ALIGNED) * _ALIGNED, rule.most)
     return GraphSample(
         ids=ids,
-        update=update or 0,
+        update=update,
         targets=targets,
         target_lengths=target_lengths,
         source_lengths=source_lengths + rule.reads_bos,

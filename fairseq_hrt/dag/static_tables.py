@@ -9,7 +9,6 @@ from torch import Tensor
 
 from ..engine import at_least_float32, length_limits
 from .decoder import DagDecoder
-from .graph_size import vertices_from_source
 
 #: Hides a link if added to its score. Finite, so that a row without any link has no NaN.
 HIDDEN = -1e30
@@ -103,7 +102,7 @@ def make_tables(
     lengths = torch.arange(width + 1)
     scales = torch.full(lengths.shape, search.scale, dtype=torch.double)
     # [S + 1] each
-    wanted = vertices_from_source(lengths + decoder.count_bos, scales, decoder.besides)
+    wanted = decoder.rule.of_source(lengths, scales)
     sizes = wanted.clamp(max=search.most)
     size = int(sizes.max())
     # Attention and matrix units want multiples of 8.

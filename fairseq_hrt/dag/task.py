@@ -14,9 +14,8 @@ from ..native.options.values import DecodingOptions, flag
 from ..task import EngineTranslationTask
 from .batches import divided
 from .config import DagTaskConfig
-from .decoder import DagDecoder
 from .generator import DagGenerator, decode_scale
-from .sample import GraphSample, SizeRule, graph_sample
+from .sample import GraphSample, graph_sample
 from .scorer import GraphScorer
 
 logger = logging.getLogger(__name__)
@@ -44,28 +43,18 @@ class DagTranslationTask(EngineTranslationTask):
 
     # ------------------------------------------------------------------ training
 
-    def size_rule(self, decoder: DagDecoder) -> SizeRule:
-        """The rule for the number of vertices of a sentence's graph, from the options of the model
-        whose decoder is given, and of decoding."""
-        return SizeRule(
-            scale=decoder.scale,
-            fixed=decode_scale(decoder, self.decoding_options(Namespace())),
-            from_target=decoder.length_head is not None,
-            count_bos=decoder.count_bos,
-            most=decoder.max_positions(),
-            reads_bos=decoder.reads_bos,
-            besides=decoder.besides,
-        )
-
     def graph(self, sample: Dict[str, Any], update: Optional[int]) -> GraphSample:
         """The :class:`GraphSample` of a batch. In training, at update ``update``, each sentence
         draws its lambda (vertices per token) from the model's range, e.g. 4~8; if ``update`` is
         None, all have the lambda of decoding."""
-        dictionary = self.target_dictionary
+        dictionary, fixed = self.target_dictionary, None
+        if update is None:
+            fixed = decode_scale(self.decoder, self.decoding_options(Namespace()))
         return graph_sample(
             sample,
-            self.size_rule(self.decoder),
-            update=update,
+            self.decoder.rule,
+            update=update or 0,
+            fixed=fixed,
             seed=self.cfg.seed,
             bos=dictionary.bos(),
             pad=dictionary.pad(),
@@ -96,6 +85,8 @@ class DagTranslationTask(EngineTranslationTask):
         # validation set.
         if not self.is_training_set(dataset) or getattr(dataset, "tgt_sizes", None) is None:
             return indices
+        # A wrong value is refused now, not at the first validation.
+        self.decoding_options(Namespace())
         source, target = dataset.src_sizes, dataset.tgt_sizes
         # + 1: the graph also emits <s>, which fairseq does not count.
         for name, keeps in (
@@ -123,9 +114,10 @@ class DagTranslationTask(EngineTranslationTask):
         Raises:
             ValueError: no pair has a path.
         """
-        scale, most = self.decoder.scale, self.decoder.max_positions()
+        scale = self.decoder.rule.scale
         smallest, largest = (
-            np.minimum(self._graph_sizes(own, source, target), most) for own in scale
+            np.minimum(self._graph_sizes(own, source, target), self.decoder.rule.most)
+            for own in scale
         )
         # A path of target + 1 vertices: the graph also emits <s>, which fairseq does not count.
         lost = largest < target + 1
@@ -174,7 +166,7 @@ class DagTranslationTask(EngineTranslationTask):
         vertices = np.zeros(len(dataset), dtype=np.int64)
         vertices[own] = np.minimum(
             self._largest_graphs(dataset.src_sizes[own], dataset.tgt_sizes[own]),
-            self.decoder.max_positions(),
+            self.decoder.rule.most,
         )
         largest = int(np.max(vertices, initial=0))
         if largest > limit:
@@ -194,11 +186,11 @@ class DagTranslationTask(EngineTranslationTask):
     def _largest_graphs(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         """The number of vertices of each training pair's graph at the largest lambda, ``[n]``;
         ``source`` and ``target`` are numbers of tokens, ``</s>`` counted."""
-        return self._graph_sizes(self.decoder.scale.high, source, target)
+        return self._graph_sizes(self.decoder.rule.scale.high, source, target)
 
     def _graph_sizes(self, scale: float, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        rule, factor = self.size_rule(self.decoder), torch.tensor(scale, dtype=torch.double)
-        return rule.wanted(factor, torch.from_numpy(source), torch.from_numpy(target) - 1).numpy()
+        factor, words = torch.tensor(scale, dtype=torch.double), torch.from_numpy(target) - 1
+        return self.decoder.rule.wanted(factor, torch.from_numpy(source), words).numpy()
 
 
 def _filtered(

@@ -13,6 +13,7 @@ from fairseq_hrt.dag.graph_size import (
     vertices_from_target,
     vertices_of_encoded,
 )
+from fairseq_hrt.dag.sample import SizeRule
 
 
 def test_scales():
@@ -58,7 +59,8 @@ def test_each_sentence_may_have_a_scale_of_its_own():
 
 @pytest.mark.parametrize("count_bos, expected", [(False, [20, 8]), (True, [24, 12])])
 def test_sizes_of_encoded_sentences(count_bos, expected):
-    decoder = SimpleNamespace(length_head=None, count_bos=count_bos, besides=0)
+    rule = SizeRule(UpsampleScale(1, 1), from_target=False, count_bos=count_bos, most=99)
+    decoder = SimpleNamespace(length_head=None, rule=rule)
     memory = SimpleNamespace(lengths=torch.tensor([5, 2]))
     assert vertices_of_encoded([decoder], [memory], 4.0).tolist() == expected
 

@@ -13,10 +13,10 @@ def test_the_views_are_a_function_of_batch_update_and_seed(family):
         **family.sample([6, 3, 6]),
         "target": torch.tensor([[5, 6, 2, 1], [5, 6, 7, 2], [5, 2, 1, 1]]),
     }
-    rule = SizeRule(UpsampleScale(2, 9), 3.5, from_target=False, count_bos=False, most=40)
+    rule = SizeRule(UpsampleScale(2, 9), from_target=False, count_bos=False, most=40)
 
-    def sizes(update=7, seed=1, batch=sample, rule=rule):
-        return graph_sample(batch, rule, update=update, seed=seed, bos=0, pad=1)
+    def sizes(update=7, seed=1, batch=sample, rule=rule, fixed=None):
+        return graph_sample(batch, rule, update=update, fixed=fixed, seed=seed, bos=0, pad=1)
 
     first = sizes()
     assert first.vertex_lengths.tolist() == sizes().vertex_lengths.tolist() and first.update == 7
@@ -38,24 +38,24 @@ def test_the_views_are_a_function_of_batch_update_and_seed(family):
     assert [int(sizes(update=update, batch=alone).vertex_lengths) for update in range(20)] == drawn[
         :, 2
     ].tolist()
-    # Nothing is drawn without an update.
-    fixed = sizes(update=None)
+    # Nothing is drawn where lambda is given.
+    fixed = sizes(0, fixed=3.5)
     assert fixed.vertex_lengths.tolist() == [21, 10, 21] and fixed.update == 0
-    assert fixed.vertex_lengths.tolist() == sizes(update=None, seed=9).vertex_lengths.tolist()
-    assert sizes(update=None, rule=rule._replace(from_target=True)).vertex_lengths.tolist() == [
+    assert fixed.vertex_lengths.tolist() == sizes(0, seed=9, fixed=3.5).vertex_lengths.tolist()
+    assert sizes(0, fixed=3.5, rule=rule._replace(from_target=True)).vertex_lengths.tolist() == [
         9,
         12,
         5,
     ]
-    assert sizes(update=None, rule=rule._replace(count_bos=True)).vertex_lengths.tolist() == [
+    assert sizes(0, fixed=3.5, rule=rule._replace(count_bos=True)).vertex_lengths.tolist() == [
         24,
         14,
         24,
     ]
-    assert not sizes(update=None, rule=rule._replace(most=21)).clamped.any(), (
+    assert not sizes(0, fixed=3.5, rule=rule._replace(most=21)).clamped.any(), (
         "as many as there may be"
     )
-    cut = sizes(update=None, rule=rule._replace(most=12))
+    cut = sizes(0, fixed=3.5, rule=rule._replace(most=12))
     assert cut.vertex_lengths.tolist() == [12, 10, 12] and cut.clamped.tolist() == [
         True,
         False,
@@ -75,7 +75,7 @@ def test_vertex_inputs():
 @pytest.mark.parametrize("scale", ["0.5~3.7", "2.6"])
 def test_the_most_vertices_are_known_without_the_lengths(from_target, count_bos, scale):
     rule = SizeRule(
-        UpsampleScale.parse(scale), 2.6, from_target=from_target, count_bos=count_bos, most=60
+        UpsampleScale.parse(scale), from_target=from_target, count_bos=count_bos, most=60
     )
     for seed in range(20):
         generator = torch.Generator().manual_seed(seed)
@@ -88,7 +88,7 @@ def test_the_most_vertices_are_known_without_the_lengths(from_target, count_bos,
 
 def test_on_a_device_the_host_does_not_ask_for_the_width(family):
     sample = {**family.sample([6, 3]), "target": torch.tensor([[5, 6, 2], [5, 2, 1]])}
-    rule = SizeRule(UpsampleScale(2, 2), 2.0, from_target=False, count_bos=False, most=40)
+    rule = SizeRule(UpsampleScale(2, 2), from_target=False, count_bos=False, most=40)
     assert graph_sample(sample, rule, update=3, seed=1, bos=0, pad=1).width is None
     with SimulatedDevice() as device:
         graph = graph_sample(device.send(sample), rule, update=3, seed=1, bos=0, pad=1)

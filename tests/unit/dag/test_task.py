@@ -1,5 +1,7 @@
 """Graph sizes, training pairs that are left out, and batches that are divided."""
 
+from argparse import Namespace
+
 import pytest
 import torch
 from fairseq.data import LanguagePairDataset
@@ -103,6 +105,8 @@ def test_filter_ratio(family, caplog):
         ),
         (dict(filter_ratio=-1.0), "--dag-filter-ratio -1.0 must be greater than 0"),
         (dict(max_vertices=0), "--dag-max-vertices 0 must be greater than 0"),
+        # Not only when training validates, hours later.
+        (dict(decode_upsample_scale=0.0), "--dag-decode-upsample-scale 0.0 must be greater"),
     ):
         with pytest.raises(ValueError, match=named):
             kept(**options)
@@ -169,7 +173,7 @@ def test_a_scale_of_decoding_that_is_none_is_named(family):
     model = family.dag(upsample_scale="4~8")
     for options, scale in (({}, 6), (dict(decode_upsample_scale=2.5), 2.5)):
         task = family.task(**options)
-        assert task.size_rule(model.decoder).fixed == scale
+        assert decode_scale(model.decoder, task.decoding_options(Namespace())) == scale
         assert task.build_generator([model], GenerationConfig()).scale == scale
     assert decode_scale(model.decoder, DecodingOptions()) == 6
     for scale in (0.0, -1.0):
