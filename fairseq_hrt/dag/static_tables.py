@@ -2,7 +2,7 @@
 padded: every value that depends on the number of source tokens alone."""
 
 from dataclasses import dataclass
-from typing import List, Mapping, NamedTuple
+from typing import List, NamedTuple
 
 import torch
 from torch import Tensor
@@ -116,7 +116,7 @@ def make_tables(
     wide = at_least_float32(dtype)
     powers = number.to(wide) ** search.length_beta
     vertex, last = torch.arange(size), (sizes - 1).unsqueeze(1)  # [L], [S + 1, 1]
-    inputs = _vertex_inputs(vertex, last, decoder.special)  # [S + 1, L]
+    inputs = decoder.vertex_inputs(sizes, size)  # [S + 1, L]
     ahead = vertex - vertex.unsqueeze(1)
     possible = (ahead > 0) & (ahead <= (decoder.links.reach or size))  # [L, L]
     numbers = [
@@ -146,18 +146,3 @@ def make_tables(
 def _masked(mask: Tensor, value: float, dtype: torch.dtype) -> Tensor:
     """A tensor of the shape of ``mask``: ``value`` where ``mask`` is True, else 0."""
     return torch.zeros(mask.shape, dtype=dtype).masked_fill(mask, value)
-
-
-def _vertex_inputs(vertex: Tensor, last: Tensor, special: Mapping[str, int]) -> Tensor:
-    """The decoder's input ``<s> <unk> … <unk> </s>``, then padding, for sources of 0 to S tokens:
-    LongTensor ``[S + 1, L]``.
-
-    Args:
-        vertex: LongTensor ``[L]``, 0 … L - 1.
-        last: LongTensor ``[S + 1, 1]``, index of the last vertex, for each source length.
-        special: token ids by name: bos, unk, eos and pad.
-    """
-    inputs = torch.where(vertex < last, special["unk"], special["pad"])
-    inputs = inputs.masked_fill(vertex == last, special["eos"])
-    inputs[:, 0] = special["bos"]
-    return inputs
