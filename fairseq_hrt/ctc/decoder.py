@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..engine import ParallelDecoder
 from ..native.families.ctc import INPUTS
+from ..ops import at_least_float32
 from ..training import refuse_extras
 from .config import CtcModelConfig
 from .sample import InputRule
@@ -38,8 +39,7 @@ class SoftCopy(nn.Module):
     @property
     def temperature(self) -> Tensor:
         # Half precision is too coarse for distances; double stays.
-        wide = torch.promote_types(self.log_temperature.dtype, torch.float32)
-        return self.log_temperature.to(wide).exp()
+        return self.log_temperature.to(at_least_float32(self.log_temperature.dtype)).exp()
 
     def forward(self, real: Tensor, scale: float, width: int) -> Tensor:
         """The weight of each source token at each decoder position, ``[B, T, S]``.

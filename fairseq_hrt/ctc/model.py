@@ -7,7 +7,7 @@ from fairseq.models import register_model
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from ..ops import ctc_best_alignment
+from ..ops import at_least_float32, ctc_best_alignment
 from ..training import (
     COMMON_PRESETS,
     ConfiguredTransformer,
@@ -121,8 +121,7 @@ class CtcTransformerModel(ConfiguredTransformer):
     ) -> Tensor:
         logits, _ = self.decoder(inputs, encoder_out=encoder_out, vectors=vectors)  # [B, T, V]
         # The type as an argument: CUDA's kernels then read half precision, without a wide copy.
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        return torch.log_softmax(logits, -1, dtype=wide)
+        return torch.log_softmax(logits, -1, dtype=at_least_float32(logits.dtype))
 
 
 register_presets("ctc_transformer", COMMON_PRESETS)

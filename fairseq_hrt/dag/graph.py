@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..engine import EngineEnsemble, Memory, TransformerEngine, log_mean, log_softmax
-from ..ops import CHUNK, best_tokens
+from ..ops import CHUNK, at_least_float32, best_tokens
 from .links import LinkPredictor, allowed_links
 
 
@@ -46,8 +46,7 @@ class PackedLinks:
         batch, size, width = features.shape
         table = self.table if self.table.size(0) == 1 else self.table[:size]
         projected = F.linear(features, self.weight) + table  # [B, L, 2 * D + H]
-        if projected.dtype.itemsize < 4:
-            projected = projected.float()
+        projected = projected.to(at_least_float32(projected.dtype))
         # [B, L, D], [B, L, D], [B, L, H]
         queries, keys, gates = projected.split((width, width, self.heads), 2)
         # [B, L, D] -> [B * H, L, d]

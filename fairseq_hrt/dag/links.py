@@ -11,7 +11,7 @@ import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from ..engine import at_least_float32
+from ..ops import at_least_float32
 
 FEATURES = ("feature", "position", "sinposition")
 

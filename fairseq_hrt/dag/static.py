@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from fairseq.modules import LearnedPositionalEmbedding
 from torch import Tensor
 
-from ..engine import TransformerEngine, at_least_float32
+from ..engine import TransformerEngine
 from ..engine.buckets import LENGTHS, ROWS, bucket
 from ..engine.fused import best_words
-from ..ops import CHUNK, between_words, fixed_viterbi
+from ..ops import CHUNK, at_least_float32, between_words, fixed_viterbi
 from .graph import GraphBuilder, PackedLinks
 from .paths import best_successors
 from .static_result import FoundPath, read_paths

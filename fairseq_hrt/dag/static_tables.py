@@ -7,7 +7,8 @@ from typing import List, NamedTuple
 import torch
 from torch import Tensor
 
-from ..engine import at_least_float32, length_limits
+from ..engine import length_limits
+from ..ops import at_least_float32
 from .decoder import DagDecoder
 
 #: Hides a link if added to its score. Finite, so that a row without any link has no NaN.

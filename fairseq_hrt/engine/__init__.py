@@ -22,14 +22,7 @@ from .native_generator import NativeGenerator
 from .native_parts import NativeParts
 from .parallel_decoder import ParallelDecoder
 from .parallel_generator import ParallelGenerator
-from .precision import (
-    at_least_float32,
-    follow_precision,
-    log_mean,
-    log_probs_of,
-    log_softmax,
-    on_device,
-)
+from .precision import follow_precision, log_mean, log_probs_of, log_softmax, on_device
 from .recurrence import recur
 from .reference_scorer import ReferenceScorer, one_step_reference
 from .relative_positions import relative_index
@@ -61,7 +54,6 @@ __all__ = [
     "TaskDictionary",
     "TransformerEngine",
     "UnsupportedModelError",
-    "at_least_float32",
     "attached",
     "check_number",
     "check_ranges",

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from ..ops import at_least_float32
 from .linear import PackedLinear
 from .recurrence import recur
 from .shared_weights import fuse_rows
@@ -48,10 +49,9 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]
         return F.scaled_dot_product_attention(*parts, attn_mask=mask, scale=1.0)[0]  # [G, q, d]
     keys = keys.transpose(1, 2)  # [G, d, T]
     scores = torch.bmm(queries, keys) if bias is None else torch.baddbmm(bias, queries, keys)
-    # The softmax of half-precision scores in float32, as fairseq does; see at_least_float32.
-    if scores.dtype.itemsize < 4:
-        return torch.bmm(torch.softmax(scores, -1, dtype=torch.float32).to(values.dtype), values)
-    return torch.bmm(torch.softmax(scores, -1), values)  # [G, q, d]
+    # Of half-precision scores in float32, as in fairseq.
+    weights = torch.softmax(scores, -1, dtype=at_least_float32(scores.dtype))  # [G, q, T]
+    return torch.bmm(weights.to(values.dtype), values)  # [G, q, d]
 
 
 def _merge_heads(mixed: Tensor, rows: int, heads: int) -> Tensor:

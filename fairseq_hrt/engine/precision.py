@@ -9,13 +9,8 @@ import torch
 from omegaconf import DictConfig
 from torch import Tensor
 
+from ..ops import at_least_float32
 from .layers import FairseqModule
-
-
-def at_least_float32(dtype: torch.dtype) -> torch.dtype:
-    """The dtype for sums of exponentials: float32 instead of half precision, in which small terms
-    of a sum over the vocabulary are lost."""
-    return torch.float32 if dtype.itemsize < 4 else dtype
 
 
 def log_softmax(logits: Tensor) -> Tensor:

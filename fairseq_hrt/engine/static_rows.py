@@ -7,11 +7,12 @@ from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from ..ops import at_least_float32
 from .constraints import Constraints
 from .fused import best_words, choose, close_step
 from .fused.output import MOST_ROWS
 from .graphs import GraphStore
-from .precision import at_least_float32, log_softmax
+from .precision import log_softmax
 from .static_decoder import EncodedSource, StaticDecoder
 from .transfer import to_host
 from .transformer import TransformerEngine

@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..engine import at_least_float32, relative_index
+from ..engine import relative_index
+from ..ops import at_least_float32
 
 
 class AttentionPattern(NamedTuple):

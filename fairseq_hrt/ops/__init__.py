@@ -13,6 +13,7 @@ from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fixed_shapes import FixedPaths, between_words, fixed_viterbi
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
 from .gather import CHUNK, best_tokens, gather_log_probs, gather_with_largest, row_blocks
+from .products import at_least_float32
 from .repeats import LEAST_MASS, best_printing_path, without_repeats
 from .viterbi import ViterbiPath, joint_viterbi
 
@@ -24,6 +25,7 @@ __all__ = [
     "FuzzyAlignment",
     "PostponedChecks",
     "ViterbiPath",
+    "at_least_float32",
     "best_printing_path",
     "best_tokens",
     "between_words",

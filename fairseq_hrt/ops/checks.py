@@ -8,6 +8,8 @@ from typing import Callable, Iterator, List, Optional, Tuple
 import torch
 from torch import Tensor
 
+from .products import at_least_float32
+
 _BROKEN = (
     "the model's weights are broken or overflow in half precision; try an earlier checkpoint, or"
     " leave --fp16 out"
@@ -153,5 +155,4 @@ def only_inside(links: Tensor, vertex_lengths: Tensor) -> Tensor:
 def probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
     """exp(``links``) ``[B, L, L]``, 0 for links to or from padding (vertices beyond
     ``vertex_lengths`` ``[B]``); float32 at least."""
-    dtype = torch.float32 if links.dtype.itemsize < 4 else links.dtype
-    return only_inside(links.to(dtype), vertex_lengths).exp()
+    return only_inside(links.to(at_least_float32(links.dtype)), vertex_lengths).exp()

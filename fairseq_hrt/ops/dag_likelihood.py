@@ -17,6 +17,7 @@ from torch import Tensor
 
 from . import fused
 from .checks import check, only_inside
+from .products import at_least_float32
 
 
 def dag_log_likelihood(
@@ -63,7 +64,7 @@ def _fuses(match: Tensor, links: Tensor) -> bool:
 
 
 def _as(match: Tensor, likelihood: Tensor) -> Tensor:
-    return likelihood.to(torch.float32 if match.dtype.itemsize < 4 else match.dtype)
+    return likelihood.to(at_least_float32(match.dtype))
 
 
 class _LogLikelihood(torch.autograd.Function):

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from . import fused
-from .products import add_product
+from .products import add_product, at_least_float32
 
 # Logits computed at a time (64 MiB in float32), and the most that are kept for the gradient.
 CHUNK, KEPT = 2**24, 2**26
@@ -159,7 +159,7 @@ def _normalised(logits: Tensor) -> Iterator[Tensor]:
 
 
 def _wide(logits: Tensor) -> Tensor:
-    return logits.float() if logits.dtype.itemsize < 4 else logits
+    return logits.to(at_least_float32(logits.dtype))
 
 
 class _TargetLogProbs(torch.autograd.Function):

@@ -1,7 +1,13 @@
-"""Matrix products whose sums keep more digits than their factors."""
+"""Sums that keep more digits than their terms."""
 
 import torch
 from torch import Tensor
+
+
+def at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    """The dtype for sums of exponentials: float32 instead of half precision, in which small terms
+    of a sum over the vocabulary are lost."""
+    return torch.float32 if dtype.itemsize < 4 else dtype
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

@@ -10,7 +10,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..ops import fused, row_blocks
+from ..ops import at_least_float32, fused, row_blocks
 
 # Bits per nat: fairseq logs losses in bits.
 BITS = 1 / math.log(2)
@@ -128,7 +128,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, target: Tensor, epsilon: float) -> Tuple[Tensor, Tensor]:
         size = logits.size(1)
         share = epsilon / (size - 1)
-        wide = torch.promote_types(logits.dtype, torch.float32)
+        wide = at_least_float32(logits.dtype)
         chosen, total = (
             torch.empty(logits.size(0), dtype=wide, device=logits.device) for _ in range(2)
         )
@@ -148,7 +148,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> Tuple[Tensor, None, None]:
         logits, target = ctx.saved_tensors
         share = ctx.epsilon / (logits.size(1) - 1)
-        wide = torch.promote_types(logits.dtype, torch.float32)
+        wide = at_least_float32(logits.dtype)
         result = torch.empty_like(logits)
         for rows in row_blocks(logits):
             block = torch.softmax(logits[rows].to(wide), 1).sub_(share)  # [n, V]

@@ -9,6 +9,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from ...ops import at_least_float32
 from .support import (
     TILE,
     early,
@@ -56,7 +57,7 @@ def block_reference(
     seen = slots <= ends.unsqueeze(2)  # [R, q, C]
     if visible is not None:
         seen = seen & visible
-    wide = torch.promote_types(qkv.dtype, torch.float32)
+    wide = at_least_float32(qkv.dtype)
     queries = queries.to(wide) * scale  # [R, H, q, d]
     stored = cache_k.view(rows, heads, capacity, width)
     scores = queries @ stored.to(wide).transpose(2, 3)  # [R, H, q, C]
@@ -157,7 +158,7 @@ def cross_reference(
     functions."""
     source, width = keys.shape[1:]  # S, d
     batch = keys.size(0) // heads
-    wide = torch.promote_types(queries.dtype, torch.float32)
+    wide = at_least_float32(queries.dtype)
     asked = queries.reshape(batch, -1, heads, width).transpose(1, 2).to(wide) * scale
     stored = keys.view(batch, heads, source, width).to(wide)
     scores = asked @ stored.transpose(2, 3)  # [B, H, N * q, S]

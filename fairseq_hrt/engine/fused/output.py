@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..precision import log_softmax
 from .support import (
     TILE,
     Norm,
@@ -50,8 +51,7 @@ def choose_reference(
     logits = F.linear(x, weight, bias)  # [M, V]
     if temperature != 1.0:
         logits = logits / temperature
-    wide = torch.float32 if logits.dtype.itemsize < 4 else logits.dtype
-    log_probs = torch.log_softmax(logits, -1, dtype=wide)
+    log_probs = log_softmax(logits)
     ends = log_probs[:, eos]  # [M]
     free = log_probs.clone()
     free[:, pad] = -math.inf

@@ -9,6 +9,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor
 
+from ...ops import at_least_float32
 from ..precision import log_softmax
 from .output import _check_flags
 from .support import early, on_device, power_of_two, usable
@@ -250,7 +251,7 @@ def best_continuations(
     """
     batch, beams = totals.shape
     flags = _flags(batch, forbid_eos=forbid_eos, only_eos=only_eos)
-    (rows, words), dtype = logits.shape, torch.promote_types(logits.dtype, torch.float32)
+    (rows, words), dtype = logits.shape, at_least_float32(logits.dtype)
     if rows != batch * beams or totals.dtype != dtype:
         raise ValueError(
             f"totals are {totals.dtype} {tuple(totals.shape)} for {rows} rows of {logits.dtype};"
