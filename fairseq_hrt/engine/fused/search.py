@@ -4,7 +4,7 @@ The logits are read once, as they are: no log-softmax of them is written.
 """
 
 import math
-from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Mapping, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -13,9 +13,6 @@ from ...ops import at_least_float32
 from ..precision import log_softmax
 from .output import _check_flags
 from .support import early, on_device, power_of_two, usable
-
-# {word: subtracted from its log-probability}, or pairs of these; infinity forbids it.
-Penalties = Union[Mapping[int, float], Sequence[Tuple[int, float]]]
 
 # The most words with a penalty; each is compared with every block of words.
 MOST_PENALTIES = 16
@@ -46,7 +43,7 @@ def best_words_reference(
 def allowed_words(
     log_probs: Tensor,
     *,
-    penalties: Penalties = (),
+    penalties: Optional[Mapping[int, float]] = None,
     eos: int = 0,
     forbid_eos: Optional[Tensor] = None,
     only_eos: Optional[Tensor] = None,
@@ -57,8 +54,8 @@ def allowed_words(
     given: Optional[Tensor] = None
     if forced is not None:
         given = log_probs.gather(1, forced.clamp(min=0).unsqueeze(1)).squeeze(1)  # [M]
-    for first, end, penalty in _runs(_pairs(penalties)):
-        log_probs[:, first:end].sub_(penalty)
+    for word, penalty in (penalties or {}).items():
+        log_probs[:, word].sub_(penalty)
     if forbid_eos is not None:
         log_probs.select(1, eos).masked_fill_(forbid_eos, float("-inf"))
     best, token = log_probs.max(1)  # [M] each
@@ -75,7 +72,7 @@ def best_words(
     logits: Tensor,
     *,
     temperature: float = 1.0,
-    penalties: Penalties = (),
+    penalties: Optional[Mapping[int, float]] = None,
     eos: int = 0,
     forbid_eos: Optional[Tensor] = None,
     only_eos: Optional[Tensor] = None,
@@ -88,8 +85,8 @@ def best_words(
     Args:
         logits: ``[M, V]``; they are not changed.
         temperature: divides the logits, rounded to their type.
-        penalties: {id of a word: number subtracted from its log-probability}, or (id, number)
-            pairs; infinity forbids the word.
+        penalties: {id of a word: number subtracted from its log-probability}; infinity forbids the
+            word.
         eos: id of ``</s>``, for ``forbid_eos`` and ``only_eos``.
         forbid_eos: BoolTensor ``[M]``, rows that must not choose ``</s>``.
         only_eos: BoolTensor ``[M]``, rows whose choice is ``</s>``, whatever ``forbid_eos`` is.
@@ -109,10 +106,10 @@ def best_words(
         raise ValueError(
             f"forced is {forced.dtype} {tuple(forced.shape)}; give a LongTensor [{rows}]"
         )
-    pairs = _pairs(penalties)
-    if not rows or len(pairs) > MOST_PENALTIES or not usable(logits):
+    penalised = {word: float(number) for word, number in (penalties or {}).items() if number}
+    if not rows or len(penalised) > MOST_PENALTIES or not usable(logits):
         return best_words_reference(
-            logits, temperature=temperature, penalties=pairs, eos=eos, forbid_eos=forbid_eos,
+            logits, temperature=temperature, penalties=penalties, eos=eos, forbid_eos=forbid_eos,
             only_eos=only_eos, forced=forced,
         )  # fmt: skip
     logits = logits if logits.stride(1) == 1 else logits.contiguous()
@@ -133,9 +130,9 @@ def best_words(
             logits, None if forced is None else forced.contiguous(), *flags,
             tops, picks, peaks, sums, token,
             logits.stride(0), words, part, splits, float(temperature), eos,
-            PENALISED=tuple(word for word, _ in pairs),
-            PENALTIES=tuple(penalty for _, penalty in pairs),
-            COUNT=len(pairs),
+            PENALISED=tuple(penalised),
+            PENALTIES=tuple(penalised.values()),
+            COUNT=len(penalised),
             BLOCK=block,
             ALIGN=_alignment(logits),
             SCALED=temperature != 1.0,
@@ -298,25 +295,6 @@ def best_continuations(
             num_warps=min(max(height * lanes // 256, 1), 8),
         )  # fmt: skip
     return scores, tokens, parents
-
-
-def _pairs(penalties: Penalties) -> Sequence[Tuple[int, float]]:
-    """(id, penalty) of each word whose penalty is not 0; ``penalties`` as for
-    :func:`best_words`."""
-    pairs = penalties.items() if isinstance(penalties, Mapping) else penalties
-    return tuple((int(word), float(penalty)) for word, penalty in pairs if penalty)
-
-
-def _runs(pairs: Sequence[Tuple[int, float]]) -> List[Tuple[int, int, float]]:
-    """(first word, last word + 1, penalty) of neighbouring words with the same penalty."""
-    found: List[Tuple[int, int, float]] = []
-    for word, penalty in sorted(pairs):
-        first, end, before = found[-1] if found else (0, -1, 0.0)
-        if (word, penalty) == (end, before):
-            found[-1] = (first, word + 1, penalty)
-        else:
-            found.append((word, word + 1, penalty))
-    return found
 
 
 def _flags(rows: int, **flags: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:

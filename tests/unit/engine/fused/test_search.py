@@ -87,7 +87,7 @@ def compare_words(
     dtype=TYPES,
     temperature=TEMPERATURES,
     penalties=st.sampled_from(
-        [(), ((PAD, math.inf),), {PAD: math.inf, UNK: 1.5}, ((0, math.inf), (UNK, -1.7), (4, 0.3))]
+        [None, {PAD: math.inf}, {PAD: math.inf, UNK: 1.5}, {0: math.inf, UNK: -1.7, 4: 0.3}]
     ),
     flags=st.booleans(),
     forced=st.booleans(),
