@@ -267,41 +267,18 @@ class Way:
     Attributes:
         recorded: batches that were decoded by computations of fixed shapes.
         reasons: why others were not.
-
-    Raises:
-        NotMeasured: this decoder records nothing.
     """
 
     def __init__(self, generator: Any, captured: bool) -> None:
         self.captured, self.recorded = captured, 0
         self.reasons: List[str] = []
-        switches = [name for name in ("captured", "static") if hasattr(generator, name)]
-        if captured and not switches:
-            raise NotMeasured("this decoder records no graphs")
-        for name in switches:
-            setattr(generator, name, captured)
-        if not captured:
-            return
-        # dag finds a path by one function, the others ask whether steps may be recorded.
-        if hasattr(generator, "by_recording"):
-            find = generator.by_recording
+        generator.uses_graphs, tell = captured, generator.tell_way
 
-            def found(*given: Any) -> Any:
-                result = find(*given)
-                others = [way for way in generator.ways if way.startswith("without")]
-                self.note((others or ["not told why"])[-1] if result is None else None)
-                return result
+        def told(reason: Optional[str]) -> None:
+            self.note(reason)
+            tell(reason)
 
-            generator.by_recording = found
-        elif hasattr(generator, "step_by_step"):
-            ask = generator.step_by_step
-
-            def told(*given: Any) -> Any:
-                reason = ask(*given)
-                self.note(reason)
-                return reason
-
-            generator.step_by_step = told
+        generator.tell_way = told
 
     def note(self, reason: Optional[str]) -> None:
         """Notes the way of a batch; None: it was decoded as wanted."""

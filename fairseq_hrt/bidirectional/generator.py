@@ -123,12 +123,12 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             )
         return self._deduplicated([[self._natural(one) for one in best] for best in found])
 
-    def not_static(self) -> Optional[str]:
+    def graph_refusal(self, tokens: Tensor, prefix: Optional[Tensor] = None) -> Optional[str]:
         if self.scoring == "paper" and self.beam > 1:
             return "--bidirectional-scoring paper"
         if self.forced and not self.plain:
             return "--forced-start"
-        return super().not_static()
+        return super().graph_refusal(tokens, prefix)
 
     def _deduplicated(self, found: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
         """The hypotheses ``found``; with ``--bidirectional-deduplicate``, words and n-grams that

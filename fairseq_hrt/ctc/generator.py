@@ -75,7 +75,7 @@ class CtcGenerator(ParallelGenerator):
         self.penalties.update({one: float("inf") for one in (dictionary.pad(), self.eos)})
 
     def decode_sources(self, net_input: Dict[str, Tensor]) -> List[List[Hypothesis]]:
-        if self.step_by_step(None) is None:
+        if self.by_graphs(net_input["src_tokens"]):
             return self.decode_static(net_input["src_tokens"])
         memories = self.ensemble.encode(net_input)
         inputs, lengths = self.rule.inputs(net_input["src_tokens"])  # [B, T], [B]
@@ -87,8 +87,8 @@ class CtcGenerator(ParallelGenerator):
         scores, tokens = log_probs.max(2)  # [B, T] each
         return self.by_position(tokens.tolist(), scores.tolist(), sizes, limits)
 
-    def not_static(self) -> Optional[str]:
-        return f"--beam {self.beam}" if self.beam > 1 else super().not_static()
+    def graph_refusal(self, tokens: Tensor, prefix: Optional[Tensor] = None) -> Optional[str]:
+        return f"--beam {self.beam}" if self.beam > 1 else super().graph_refusal(tokens, prefix)
 
     def decode_static(self, tokens: Tensor) -> List[List[Hypothesis]]:
         """Decodes sources ``[B, S]`` by the best token of each position, with one function whose

@@ -130,9 +130,10 @@ class DagGenerator(ParallelGenerator):
                 for tokens, lengths in pieces
                 for best in self._decode_read({"src_tokens": tokens, "src_lengths": lengths})
             ]
-        recorded = self.by_recording(net_input["src_tokens"])
-        if recorded is not None:
-            return recorded
+        if self.uses_graphs:
+            found = self.decode_static(net_input["src_tokens"])
+            if found is not None:
+                return found
         memories = self.ensemble.encode(net_input)
         graphs = self.build_graphs(memories)
         limits = self.length_limits(memories[0].lengths, capacity=int(graphs.lengths.max()) + 1)
@@ -249,7 +250,7 @@ class DagGenerator(ParallelGenerator):
             self.strategy, self.options.dag_decode_beta
         )
 
-    def by_recording(self, tokens: Tensor) -> Optional[List[List[Hypothesis]]]:
+    def decode_static(self, tokens: Tensor) -> Optional[List[List[Hypothesis]]]:
         """The hypotheses of each sentence, as :meth:`by_path` finds them, computed on a GPU by the
         replay of a CUDA graph (:class:`.static.StaticPaths`). None if this batch cannot be decoded
         so; :attr:`ways` then has the reason.
@@ -257,10 +258,8 @@ class DagGenerator(ParallelGenerator):
         Args:
             tokens: the sources, LongTensor ``[B, S]``.
         """
-        if not (tokens.is_cuda if self.captured is None else self.captured):
-            return None
-        obstacle = self._obstacle(tokens)
-        if obstacle is None:
+        refusal = self.graph_refusal(tokens)
+        if refusal is None:
             assert self._static is not None
             found = self._static.find(tokens)
             if found is not None:
@@ -272,13 +271,11 @@ class DagGenerator(ParallelGenerator):
                 for best in hypotheses:
                     check_number(best[0].score or 0.0)
                 return hypotheses
-            obstacle = "a batch whose paths need wider arithmetic, or exceed the length limit"
-        self.tell_way(obstacle)
+            refusal = "a batch whose paths need wider arithmetic, or exceed the length limit"
+        self.tell_way(refusal)
         return None
 
-    def _obstacle(self, tokens: Tensor) -> Optional[str]:
-        """The reason, for the log, why the replay of a CUDA graph (:meth:`by_recording`) cannot
-        decode this batch of sources ``[B, S]``; None: it can."""
+    def graph_refusal(self, tokens: Tensor, prefix: Optional[Tensor] = None) -> Optional[str]:
         options = self.options
         if self.paused:
             return "too little memory"
@@ -310,7 +307,7 @@ class DagGenerator(ParallelGenerator):
                     most=self.most_vertices,
                 ),
             )
-        return self._static.obstacle(tokens)
+        return self._static.graph_refusal(tokens)
 
     def by_path(self, graphs: Graphs, limits: Tensor) -> List[List[Hypothesis]]:
         """Decodes by greedy, lookahead, viterbi or joint-viterbi: finds a path in each graph, then

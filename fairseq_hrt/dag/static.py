@@ -57,7 +57,7 @@ class StaticPaths:
         no path within the length limit."""
         return not self.search.viterbi or bool(self._links.reach)
 
-    def obstacle(self, tokens: Tensor) -> Optional[str]:
+    def graph_refusal(self, tokens: Tensor) -> Optional[str]:
         """Why the recorded function cannot decode this batch of sources ``[B, S]``, in words for
         the log; None: it can."""
         batch, width = tokens.shape

@@ -20,7 +20,6 @@ from .constraints import Constraints, length_limits
 from .counters import GenerationCounters
 from .ensemble import EngineEnsemble
 from .fairseq_hypothesis import to_fairseq
-from .static_decoder import static_refusal
 from .static_search import StaticSearch
 from .steps import StepHook, attached
 
@@ -47,9 +46,6 @@ class EngineGenerator:
         step_hooks: called with every :class:`DecodingStep`.
         aligned: whether hypotheses get an alignment; see :meth:`align_words`.
         rescorer: ranks the hypotheses; None keeps the order of the search. See :meth:`rank_by`.
-        captured: whether batches are decoded by computations of fixed shapes, which a GPU replays
-            as CUDA graphs; None: only on GPUs. Batches that these do not support are decoded step
-            by step all the same, see :meth:`step_by_step`.
         ways: with and without CUDA graphs, and why: how batches were decoded on a GPU, each way
             once, in words for the user.
         eos: id of ``</s>``, which fairseq's command line strips from its output.
@@ -76,7 +72,7 @@ class EngineGenerator:
         self._ensemble: Optional[EngineEnsemble] = None
         self.aligned = False
         self.rescorer: Optional[Rescorer] = None
-        self.captured: Optional[bool] = None
+        self._uses_graphs: Optional[bool] = None
         self.ways: List[str] = []
         self._resume, self._pause = 0.0, PAUSE
         longest = self.decoder_positions - 1
@@ -176,7 +172,7 @@ class EngineGenerator:
         """Calls :meth:`decode`. If memory is short on the device, empties the stores of recorded
         functions and calls it again; if it decoded by them, step by step for a while."""
         graphs = self.ensemble.graphs
-        tried = self.captured is not False and not self.paused
+        tried = self.uses_graphs and not self.paused
         try:
             return self.decode(net_input, prefix=prefix, start=start)
         except RuntimeError as error:
@@ -333,30 +329,50 @@ class EngineGenerator:
             **more,
         )
 
-    def step_by_step(self, prefix: Optional[Tensor]) -> Optional[str]:
-        """Why a batch is decoded step by step and not by computations of fixed shapes, in a few
-        words; None if it is decoded by the latter.
+    @property
+    def uses_graphs(self) -> bool:
+        """Whether batches without a :meth:`graph_refusal` are decoded by computations of fixed
+        shapes, which a GPU replays as CUDA graphs; if nothing (None) was assigned, only on GPUs."""
+        return self.ensemble.graphs.enabled if self._uses_graphs is None else self._uses_graphs
+
+    @uses_graphs.setter
+    def uses_graphs(self, wanted: Optional[bool]) -> None:
+        self._uses_graphs = wanted
+
+    def by_graphs(self, tokens: Tensor, prefix: Optional[Tensor] = None) -> bool:
+        """Whether a batch is decoded by computations of fixed shapes, not step by step; the
+        arguments are those of :meth:`graph_refusal`."""
+        if not self.uses_graphs:
+            return False
+        reason = self.graph_refusal(tokens, prefix)
+        self.tell_way(reason)
+        return reason is None
+
+    def graph_refusal(self, tokens: Tensor, prefix: Optional[Tensor] = None) -> Optional[str]:
+        """Why CUDA graphs do not support these models, options or this batch, in a few words; None:
+        they do.
 
         Args:
+            tokens: LongTensor ``[B, S]``, the sources.
             prefix: LongTensor ``[B, P]``, given first words of the translations, or None.
         """
-        reason = None
-        if not (self.ensemble.graphs.enabled if self.captured is None else self.captured):
-            return "it was not asked for"
-        if self.paused:
-            reason = "too little memory"
-        elif prefix is not None:
-            reason = "a given beginning"
-        elif self.options.no_repeat_ngram_size:
-            reason = "--no-repeat-ngram-size"
-        elif self.options.retain_iter_history:
-            reason = "--retain-iter-history"
-        elif self.step_hooks:
-            reason = "a trace of the steps"
-        else:
-            reason = self.not_static()
-        self.tell_way(reason)
-        return reason
+        engine = self.ensemble.engines[0]
+        for reason, holds in (
+            ("too little memory", self.paused),
+            ("a given beginning", prefix is not None),
+            ("--no-repeat-ngram-size", self.options.no_repeat_ngram_size),
+            ("--retain-iter-history", self.options.retain_iter_history),
+            ("a trace of the steps", self.step_hooks),
+            ("an ensemble", len(self.models) > 1),
+            (
+                f"an encoder of type {type(engine.model.encoder).__name__}",
+                not engine.encoder_layers,
+            ),
+            ("weights that are being trained", not engine.static_weights),
+        ):
+            if holds:
+                return reason
+        return None
 
     def tell_way(self, reason: Optional[str]) -> None:
         """Adds to :attr:`ways`, and logs at its first time, that a batch is decoded by CUDA graphs
@@ -376,11 +392,6 @@ class EngineGenerator:
         """The search that runs on the device alone; :attr:`ensemble` keeps its buffers and
         recordings."""
         return StaticSearch(self.ensemble, longest=self.decoder_positions)
-
-    def not_static(self) -> Optional[str]:
-        """The part of the models, or the option, that computations of fixed shapes do not support,
-        in a few words; None: all is supported."""
-        return static_refusal(self.ensemble.engines)
 
     @property
     def decoder_positions(self) -> int:
@@ -404,7 +415,7 @@ class AutoregressiveGenerator(EngineGenerator):
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
         # The words of --forced-start, which begin all translations, need no table per sentence.
-        if self.step_by_step(None if self.forced else prefix) is None:
+        if self.by_graphs(net_input["src_tokens"], None if self.forced else prefix):
             return self.decode_static(net_input["src_tokens"], start=start)
         return self.decode_memories(self.ensemble.encode(net_input), prefix=prefix, start=start)
 

@@ -8,7 +8,7 @@ both kinds of step exist.
 """
 
 from dataclasses import replace
-from typing import List, Optional, Tuple
+from typing import Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -315,16 +315,3 @@ def _behind(
 
 def _normed(x: Tensor, norm: Optional[Norm]) -> Tensor:
     return x if norm is None else torch.layer_norm(x, x.shape[-1:], *norm)
-
-
-def static_refusal(engines: List[TransformerEngine]) -> Optional[str]:
-    """What keeps the models of these engines from being decoded in steps of fixed shapes, in a few
-    words; None: nothing does."""
-    if len(engines) > 1:
-        return "an ensemble"
-    engine = engines[0]
-    if not engine.encoder_layers:
-        return f"an encoder of type {type(engine.model.encoder).__name__}"
-    if not engine.static_weights:
-        return "weights that are being trained"
-    return None

@@ -93,7 +93,7 @@ class HRTGenerator(AutoregressiveGenerator):
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        if self.step_by_step(prefix) is None:
+        if self.by_graphs(net_input["src_tokens"], prefix):
             return self.decode_static(net_input["src_tokens"], start=start)
         memories = self.ensemble.encode(net_input)
         # The table counts subwords without </s>.

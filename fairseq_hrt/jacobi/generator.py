@@ -70,7 +70,7 @@ class JacobiGenerator(EngineGenerator):
     def decode(
         self, net_input: Dict[str, Tensor], *, prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        static = self.step_by_step(prefix) is None
+        static = self.by_graphs(net_input["src_tokens"], prefix)
         with self.ensemble.graphs.lock if static else nullcontext():
             return self._decode_batch(net_input, prefix, start, static=static)
 
@@ -141,7 +141,7 @@ class JacobiGenerator(EngineGenerator):
                 hypothesis.history = [hypothesis.tokens[:end] for end in ends]
         return [[hypothesis] for hypothesis in found]
 
-    def not_static(self) -> Optional[str]:
+    def graph_refusal(self, tokens: Tensor, prefix: Optional[Tensor] = None) -> Optional[str]:
         if isinstance(self.drafter, ModelDrafter):
             return "a draft model"
         if self._widest > WIDEST:
@@ -149,7 +149,7 @@ class JacobiGenerator(EngineGenerator):
         if any(engine.recurrent for engine in self.ensemble.engines):
             # A static step keeps the last state alone: it cannot go back to the last verified word.
             return "recurrent cells, whose states wrong guesses change"
-        return super().not_static()
+        return super().graph_refusal(tokens, prefix)
 
     @property
     def _widest(self) -> int:

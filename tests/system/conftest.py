@@ -87,7 +87,7 @@ def assert_same_in_fixed_shapes(trained, task, options):
         [str(data), "--source-lang", "de", "--target-lang", "en", "--cpu"],
     )
     sample, found = system.collate(range(100)), []
-    for system.generator.captured in (False, True):
+    for system.generator.uses_graphs in (False, True):
         found.append([best[0].tokens for best in system.decode(sample)])
     assert found[0] == found[1]
 

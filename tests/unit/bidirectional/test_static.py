@@ -60,8 +60,8 @@ def test_steps_can_be_recorded(family, beam):
 def test_the_released_scoring_goes_step_by_step(family):
     options = DecodingOptions(beam=2, bidirectional_scoring="paper")
     generator = BidirectionalGenerator([family.bidirectional()], family.dictionary(), options)
-    generator.captured = True
-    assert generator.step_by_step(None) == "--bidirectional-scoring paper"
+    generator.uses_graphs = True
+    assert generator.graph_refusal(None) == "--bidirectional-scoring paper"
 
 
 @pytest.mark.parametrize("words, way", [
@@ -73,7 +73,7 @@ def test_a_given_start(family, words, way):
     options = DecodingOptions(beam=2, max_len_b=9, forced_start="w3 w4")
     for captured in (True, False):
         generator = BidirectionalGenerator([model], family.dictionary(), options)
-        generator.captured = captured
+        generator.uses_graphs = captured
         found.append([[one.tokens for one in best] for best in generator.find(sample)])
         assert generator.ways == [way][: int(captured)]
     assert found[0] == found[1]

@@ -50,8 +50,8 @@ def test_a_search_goes_the_ordinary_way(tiny):
     generator = CtcGenerator(
         [tiny.model("ctc_transformer", symbols=8)], tiny.dictionary(8), DecodingOptions(beam=3)
     )
-    generator.captured = True
-    assert generator.step_by_step(None) == "--beam 3"
+    generator.uses_graphs = True
+    assert generator.graph_refusal(None) == "--beam 3"
 
 
 @pytest.mark.parametrize("captured", [False, True])
@@ -59,6 +59,6 @@ def test_nan_is_an_error(tiny, captured):
     model = tiny.model("ctc_transformer", symbols=8)
     model.encoder.embed_tokens.weight.data.fill_(float("nan"))
     generator = CtcGenerator([model], tiny.dictionary(8), DecodingOptions(beam=1))
-    generator.captured = captured
+    generator.uses_graphs = captured
     with pytest.raises(NumericalError):
         generator.find(tiny.sample([4, 2], symbols=8))

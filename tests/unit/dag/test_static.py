@@ -60,7 +60,7 @@ def both(family, model, strategy, **options):
         }
     )
     generators = [DagGenerator([model], family.dictionary(), chosen) for _ in range(2)]
-    generators[0].static, generators[1].captured = False, True
+    generators[0].uses_graphs, generators[1].uses_graphs = False, True
     return generators
 
 
@@ -247,7 +247,7 @@ def operations(family, strategy, model, samples, **options):
     with SimulatedDevice() as device:
         moved = device.move(model)
         generator = DagGenerator([moved], family.dictionary(), chosen)
-        generator.captured = True
+        generator.uses_graphs = True
         store = generator.ensemble.graphs
 
         def run(key, function, *inputs):
@@ -342,16 +342,16 @@ def test_why_a_batch_is_decoded_otherwise(family, caplog):
         family.dictionary(),
         DecodingOptions(dag_decode_strategy="greedy", unkpen=float("inf")),
     )
-    ensemble.captured = True
+    ensemble.uses_graphs = True
     ensemble.find(sample)
     assert ensemble.ways == ["without CUDA graphs because of an ensemble of models"]
     long = both(family, lively(family, max_source_positions=2048), "greedy")[1]
-    assert "source tokens" in long._obstacle(torch.full((1, LENGTHS[-1] + 1), 5))
+    assert "source tokens" in long.graph_refusal(torch.full((1, LENGTHS[-1] + 1), 5))
 
 
 def test_a_host_decodes_as_before(family):
     ordinary, _ = both(family, lively(family), "greedy")
-    ordinary.captured = None
+    ordinary.uses_graphs = None
     ordinary.find(family.sample([5]))
     assert ordinary._static is None
 
@@ -485,7 +485,7 @@ def test_recordings_find_what_the_host_finds(family, strategy, keeps, reach):
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         moved = copy.deepcopy(model).to("cuda", dtype)
         generator = both(family, moved, strategy, **options)[0]
-        generator.captured = None
+        generator.uses_graphs = None
         for _ in range(2):
             for sample, (paths, scores) in zip(samples, expected):
                 there = {**sample, "net_input": {

@@ -49,7 +49,7 @@ def generators(tiny, kind, dtype):
     model = tiny.model(arch, **more).to("cuda", dtype)
     chosen = DecodingOptions(**{**LIMITS, **options})
     ordinary, recorded = (make([model], tiny.dictionary(), chosen) for _ in range(2))
-    ordinary.captured = False
+    ordinary.uses_graphs = False
     return ordinary, recorded
 
 
@@ -62,7 +62,7 @@ def test_equal_to_step_by_step(tiny, kind):
     for lengths in (*sizes, *sizes[::-1], *sizes[::2]):
         sample = utils.move_to_cuda(tiny.sample(lengths, seed=len(lengths)))
         expected, found = ordinary.find(sample), recorded.find(sample)
-        assert recorded.step_by_step(None) is None
+        assert recorded.graph_refusal(None) is None
         for mine, theirs in zip(found, expected, strict=True):
             assert [one.tokens for one in mine] == [one.tokens for one in theirs]
             for one, other in zip(mine, theirs):

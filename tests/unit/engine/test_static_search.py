@@ -110,11 +110,11 @@ def test_a_start_that_all_translations_share(tiny, beam):
     )
     # No other search continues with its recordings.
     generator = make(tiny.lively())
-    generator.captured = True
+    generator.uses_graphs = True
     begun = [best[0].tokens[:3] for best in generator.find(samples[0])]
     assert begun == [generator.forced] * 3
     free = make(tiny.lively(), DecodingOptions(beam=beam, max_len_b=7, min_len=2))
-    free.captured, free.ensemble = True, generator.ensemble
+    free.uses_graphs, free.ensemble = True, generator.ensemble
     assert all(best[0].tokens[:3] != generator.forced for best in free.find(samples[0]))
     assert_recordable(make, tiny.lively(), samples[0])
 
@@ -130,8 +130,8 @@ def test_what_is_decoded_step_by_step(tiny, options, reason):
     generator = AutoregressiveGenerator(
         [tiny.model()], tiny.dictionary(), DecodingOptions(**options)
     )
-    generator.captured = True
-    assert generator.step_by_step(None) == reason
+    generator.uses_graphs = True
+    assert generator.graph_refusal(None) == reason
     # All the same it is decoded.
     assert generator.find(tiny.sample([4, 2]))
     assert generator.ways == [f"without CUDA graphs because of {reason}"]
@@ -140,20 +140,20 @@ def test_what_is_decoded_step_by_step(tiny, options, reason):
 def test_prefixes_traces_ensembles_and_training_go_step_by_step(tiny):
     models = [tiny.model(), tiny.model(seed=2)]
     generator = AutoregressiveGenerator(models[:1], tiny.dictionary(), DecodingOptions())
-    assert generator.step_by_step(None) == "it was not asked for"
-    generator.captured = True
-    assert generator.step_by_step(None) is None
-    assert generator.step_by_step(torch.tensor([[4]])) == "a given beginning"
+    assert not generator.uses_graphs
+    generator.uses_graphs = True
+    assert generator.graph_refusal(None) is None
+    assert generator.graph_refusal(None, torch.tensor([[4]])) == "a given beginning"
     with generator.watched(print):
-        assert generator.step_by_step(None) == "a trace of the steps"
+        assert generator.graph_refusal(None) == "a trace of the steps"
     generator = AutoregressiveGenerator(models, tiny.dictionary(), DecodingOptions())
-    generator.captured = True
-    assert generator.step_by_step(None) == "an ensemble"
+    generator.uses_graphs = True
+    assert generator.graph_refusal(None) == "an ensemble"
     generator = AutoregressiveGenerator(
         models[:1], tiny.dictionary(), DecodingOptions(static_weights=False)
     )
-    generator.captured = True
-    assert generator.step_by_step(None) == "weights that are being trained"
+    generator.uses_graphs = True
+    assert generator.graph_refusal(None) == "weights that are being trained"
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -163,7 +163,7 @@ def test_nan_is_an_error_and_leaves_nothing_behind(tiny, beam):
     generator = AutoregressiveGenerator(
         [model], tiny.dictionary(), DecodingOptions(beam=beam, max_len_b=6)
     )
-    generator.captured = True
+    generator.uses_graphs = True
     expected = [[one.tokens for one in best] for best in generator.find(sample)]
     word = int(sample["net_input"]["src_tokens"][0, 0])
     kept = model.encoder.embed_tokens.weight[word].clone()
@@ -182,7 +182,7 @@ def test_a_batch_counts_its_steps(tiny):
         generator = AutoregressiveGenerator(
             [model], tiny.dictionary(), DecodingOptions(max_len_b=9)
         )
-        generator.captured = captured
+        generator.uses_graphs = captured
         generator.find(tiny.sample([5, 3, 6]))
         counts.append((generator.counters.sentences, generator.counters.encoder_calls))
         assert generator.counters.decoder_calls >= 1
@@ -324,7 +324,7 @@ def test_recording_the_same_in_every_batch_is_given_up(tiny, monkeypatch, caplog
     model, sample = tiny.lively(), tiny.sample([5, 3])
     generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=12))
     expected = [[one.tokens for one in best] for best in generator.find(sample)]
-    generator.captured = True
+    generator.uses_graphs = True
     # Collecting garbage takes longer than decoding.
     for name, value in (
         ("on_device", nullcontext), ("record", lambda function: function), ("_free", lambda: None),
@@ -361,7 +361,7 @@ def test_every_shortage_makes_room(tiny, monkeypatch):
     )
     graphs, rooms, falls = generator.ensemble.graphs, [], [2]
     expected = generator.find(tiny.sample([5, 3]))
-    generator.captured = True
+    generator.uses_graphs = True
     monkeypatch.setattr(graphs, "on_device", nullcontext)
     monkeypatch.setattr(graphs, "make_room", lambda: rooms.append(generator.paused))
     monkeypatch.setattr(graphs, "enabled", True)
@@ -403,7 +403,7 @@ def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, 
     model, sample = tiny.lively(), tiny.sample([5, 3])
     generator = AutoregressiveGenerator([model], tiny.dictionary(), DecodingOptions(max_len_b=6))
     expected = [[one.tokens for one in best] for best in generator.find(sample)]
-    generator.captured = True
+    generator.uses_graphs = True
     generator.ensemble.graphs.enabled = True
     monkeypatch.setattr(generator.ensemble.graphs, "on_device", nullcontext)
 
@@ -423,4 +423,4 @@ def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, 
     with caplog.at_level("WARNING"):
         generator.find(sample)
     assert "decoding without them for 120 s" in caplog.text
-    assert generator.step_by_step(None) == "too little memory"
+    assert generator.graph_refusal(None) == "too little memory"

@@ -87,7 +87,7 @@ def test_the_description_tells_how_batches_were_decoded(folder):
     assert plain == "PyTorch: float32 weights, cpu"
     for options in ({}, {"no_repeat_ngram_size": 2}, {"beam": 2}):
         model.translate("a b", **options)
-        list(model.decoder._kept.values())[-1].generator.captured = True
+        list(model.decoder._kept.values())[-1].generator.uses_graphs = True
         model.translate(["a b", "b"], batch_size=1, **options)
     assert model.describe() == (
         f"{plain}, with CUDA graphs, without CUDA graphs because of --no-repeat-ngram-size"

@@ -28,10 +28,10 @@ def assert_static_equals(
         samples: batches for one generator, whose buffers keep what earlier ones left.
     """
     ordinary, static = make(model), make(model)
-    ordinary.captured, static.captured = False, True
+    ordinary.uses_graphs, static.uses_graphs = False, True
     for sample in samples:
         assert_equal(static.find(sample), ordinary.find(sample))
-    assert static.step_by_step(None) is None
+    assert static.graph_refusal(None) is None
 
 
 def assert_recordable(make: Callable[[Any], Any], model: Any, sample: Dict[str, Any]) -> int:
@@ -42,11 +42,11 @@ def assert_recordable(make: Callable[[Any], Any], model: Any, sample: Dict[str, 
         The reads of the host.
     """
     expected = make(model)
-    expected.captured = False
+    expected.uses_graphs = False
     tokens = [[one.tokens for one in best] for best in expected.find(sample)]
     with SimulatedDevice() as device:
         generator = make(device.move(model))
-        generator.captured = True
+        generator.uses_graphs = True
         moved = device.send(sample)
         generator.find(moved)
         first, reads = {tuple(run) for run in device.recordings}, device.reads

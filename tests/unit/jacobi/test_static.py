@@ -74,8 +74,8 @@ def test_wide_windows_go_step_by_step(tiny, window, reason):
     generator = JacobiGenerator(
         [tiny.lively()], tiny.dictionary(), DecodingOptions(beam=1, **window), drafter=Drafter()
     )
-    generator.captured = True
-    assert generator.step_by_step(None) == reason
+    generator.uses_graphs = True
+    assert generator.graph_refusal(None) == reason
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_recurrent_cells_go_step_by_step(tiny, window):
     found = []
     for captured in (False, True):
         generator = JacobiGenerator([model], tiny.dictionary(), options, drafter=Drafter())
-        generator.captured = captured
+        generator.uses_graphs = captured
         found.append([best[0].tokens for best in generator.find(sample)])
     assert found[0] == found[1]
-    assert generator.step_by_step(None) == "recurrent cells, whose states wrong guesses change"
+    assert generator.graph_refusal(None) == "recurrent cells, whose states wrong guesses change"
 
 
 def test_nan_leaves_nothing_behind(tiny):
@@ -99,7 +99,7 @@ def test_nan_leaves_nothing_behind(tiny):
     options = DecodingOptions(beam=1, max_len_b=12, jacobi_mode="frontier", jacobi_window=3)
     model, sample = tiny.lively(seed=26), tiny.sample([5, 3])
     generator = JacobiGenerator([model], tiny.dictionary(), options, drafter=Drafter())
-    generator.captured = True
+    generator.uses_graphs = True
     expected = [best[0].tokens for best in generator.find(sample)]
     word = next(token for token in expected[0][4:-1] if token not in expected[0][:4])
     with torch.no_grad():
@@ -118,7 +118,7 @@ def test_the_buffers_serve_one_batch_at_a_time(tiny, monkeypatch, known):
         beam=1, max_len_b=6, jacobi_mode="pgj", jacobi_block_size=3, jacobi_known_length=known
     )
     generator = JacobiGenerator([tiny.lively()], tiny.dictionary(), options, drafter=Drafter())
-    generator.captured = True
+    generator.uses_graphs = True
     lock, held = generator.ensemble.graphs.lock, []
     for owner, name in ((EncodedSource, "encode"), (StaticReader, "read")):
         function = getattr(owner, name)

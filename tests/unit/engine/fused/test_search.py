@@ -458,7 +458,7 @@ def test_a_search_by_the_kernels(device, tiny, monkeypatch, beam):
     found = []
     for captured in (False, True):
         generator = AutoregressiveGenerator([model], tiny.dictionary(), options)
-        generator.captured = captured
+        generator.uses_graphs = captured
         found.append(generator.find(sample))
         assert bool(calls) == captured
     for mine, theirs in zip(*found, strict=True):
