@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..engine import EngineEnsemble, Memory, TransformerEngine, log_mean, log_softmax
 from ..ops import CHUNK, at_least_float32, best_tokens
-from .links import LinkPredictor, allowed_links
+from .links import HIDDEN, LinkPredictor, allowed_links
 
 
 class PackedLinks:
@@ -43,28 +43,36 @@ class PackedLinks:
             features: ``[B, L, D]``, the decoder's output.
             vertex_lengths: LongTensor ``[B]``, vertices of each graph.
         """
-        batch, size, width = features.shape
-        table = self.table if self.table.size(0) == 1 else self.table[:size]
-        projected = F.linear(features, self.weight) + table  # [B, L, 2 * D + H]
-        projected = projected.to(at_least_float32(projected.dtype))
-        # [B, L, D], [B, L, D], [B, L, H]
-        queries, keys, gates = projected.split((width, width, self.heads), 2)
-        # [B, L, D] -> [B * H, L, d]
-        queries, keys = (
-            part.reshape(batch, size, self.heads, -1)
-            .transpose(1, 2)
-            .reshape(batch * self.heads, size, -1)  # [B * H, L, d]
-            for part in (queries, keys)
-        )
-        gates = torch.softmax(gates, -1).transpose(1, 2).unsqueeze(3)  # [B, H, L, 1]
-        allowed = allowed_links(size, vertex_lengths, self.reach)  # [B, L, L]
-        hidden = torch.zeros(allowed.shape, dtype=queries.dtype, device=queries.device)
-        hidden = hidden.masked_fill_(~allowed, float("-inf"))  # [B, L, L]
+        allowed = allowed_links(features.size(1), vertex_lengths, self.reach)  # [B, L, L]
+        hidden = torch.zeros(
+            allowed.shape, dtype=at_least_float32(features.dtype), device=features.device
+        ).masked_fill_(~allowed, HIDDEN)  # [B, L, L]
+        # [B, L, 2 * D + H]
+        projected = F.linear(features, self.weight) + self.table[: features.size(1)]
+        return self.probabilities(projected, hidden, allowed.any(2).to(hidden))
+
+    def probabilities(self, projected: Tensor, hidden: Tensor, begins: Tensor) -> Tensor:
+        """The probabilities P(v | u) of links, ``[B, L, L]``.
+
+        Args:
+            projected: ``[B, L, 2 * D + H]``, the queries, keys and gates.
+            hidden: ``[B, L, L]``, 0 for possible links, else ``HIDDEN`` (a large negative number)
+                or less.
+            begins: ``[B, L]``, 1 for vertices where links begin, else 0.
+        """
+        batch, size = projected.shape[:2]
+        pairs, gates = projected.split((projected.size(2) - self.heads, self.heads), 2)
+        # [B, L, 2 * D] -> [2, B, H, L, d]
+        pairs = pairs.view(batch, size, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
+        # One copy, which also converts.
+        copied = torch.empty(pairs.shape, dtype=hidden.dtype, device=pairs.device).copy_(pairs)
+        queries, keys = copied.flatten(1, 2)  # [B * H, L, d] each
+        gates = torch.softmax(gates, -1, dtype=hidden.dtype)  # [B, L, H]
+        gates = (gates * begins.unsqueeze(2)).transpose(1, 2).unsqueeze(3)  # [B, H, L, 1]
         # [B * H, L, L] -> [B, H, L, L]
         scores = torch.bmm(queries, keys.transpose(1, 2)).view(batch, self.heads, size, size)
-        scores = torch.softmax(scores.mul_(queries.size(2) ** -0.5).add_(hidden.unsqueeze(1)), -1)
-        # Rows without any link hold NaN here.
-        return scores.mul_(gates).sum(1).masked_fill_(~allowed, 0.0)  # [B, L, L]
+        scores = torch.add(hidden.unsqueeze(1), scores, alpha=queries.size(2) ** -0.5)
+        return torch.softmax(scores, -1).mul_(gates).sum(1)  # [B, L, L]
 
 
 @dataclass

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from ..ops import at_least_float32
 
 FEATURES = ("feature", "position", "sinposition")
+# Hides a link if added to its score. Finite, so that a row without any link has no NaN.
+HIDDEN = -1e30
 
 
 class LinkPredictor(nn.Module):

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..engine import TransformerEngine
 from ..engine.buckets import LENGTHS, ROWS, bucket
 from ..engine.fused import best_words
-from ..ops import CHUNK, at_least_float32, between_words, fixed_viterbi
+from ..ops import CHUNK, between_words, fixed_viterbi
 from .graph import GraphBuilder, PackedLinks
 from .paths import best_successors
 from .static_result import FoundPath, read_paths
@@ -168,7 +168,12 @@ class StaticPaths:
             causal=False,
             remember=False,
         )
-        chances = self._probabilities(features, tables.ahead + hidden.unsqueeze(1), begins)
+        packed = self._links
+        if len(packed.table) == 1:
+            projected = F.linear(features, packed.weight, packed.table[0])  # [B, L, 2 * D + H]
+        else:
+            projected = F.linear(features, packed.weight) + packed.table[:size]
+        chances = packed.probabilities(projected, tables.ahead + hidden.unsqueeze(1), begins)
         forced = tables.forced.index_select(0, memory.lengths)  # [B, L]
         scores, words = self._best_tokens(features, forced)  # [B, L] each
         links = counted = chances.log()
@@ -200,33 +205,6 @@ class StaticPaths:
             ids.append(following)
             numbers.append(counted.gather(2, following.unsqueeze(2)).squeeze(2))
         return (_packed(ids, numbers),)
-
-    def _probabilities(self, features: Tensor, hidden: Tensor, begins: Tensor) -> Tensor:
-        """The links' probabilities P(v | u), ``[B, L, L]``, computed as :class:`PackedLinks` does.
-
-        Args:
-            features: ``[B, L, D]``.
-            hidden: ``[B, L, L]``, 0 for possible links, else ``HIDDEN`` (a large negative number)
-                or less.
-            begins: ``[B, L]``, 1 for vertices where links begin, else 0.
-        """
-        links, (batch, size, width) = self._links, features.shape
-        dtype = at_least_float32(features.dtype)
-        if len(links.table) == 1:
-            projected = F.linear(features, links.weight, links.table[0])  # [B, L, 2 * D + H]
-        else:
-            projected = F.linear(features, links.weight) + links.table[:size]
-        # [B, L, 2 * D] -> [2, B, H, L, d]
-        split = projected[:, :, : 2 * width].view(batch, size, 2, links.heads, -1)
-        split = split.permute(2, 0, 3, 1, 4)
-        both = torch.empty(split.shape, dtype=dtype, device=split.device)
-        queries, keys = both.copy_(split).flatten(1, 2)  # [B * H, L, d] each
-        gates = torch.softmax(projected[:, :, 2 * width :], -1, dtype=dtype)  # [B, L, H]
-        gates = (gates * begins.unsqueeze(2)).transpose(1, 2).unsqueeze(3)  # [B, H, L, 1]
-        # [B * H, L, L] -> [B, H, L, L]
-        scores = torch.bmm(queries, keys.transpose(1, 2)).view(batch, links.heads, size, size)
-        scores = torch.add(hidden.unsqueeze(1), scores, alpha=queries.size(2) ** -0.5)
-        return torch.softmax(scores, -1).mul_(gates).sum(1)  # [B, L, L]
 
     def _best_tokens(self, features: Tensor, forced: Tensor) -> Tuple[Tensor, Tensor]:
         """The best token of each vertex: (log-probabilities, tokens), each ``[B, L]``.

@@ -10,9 +10,7 @@ from torch import Tensor
 from ..engine import length_limits
 from ..ops import at_least_float32
 from .decoder import DagDecoder
-
-#: Hides a link if added to its score. Finite, so that a row without any link has no NaN.
-HIDDEN = -1e30
+from .links import HIDDEN
 
 
 @dataclass(frozen=True)
