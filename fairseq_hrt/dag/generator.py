@@ -258,6 +258,8 @@ class DagGenerator(ParallelGenerator):
         Args:
             tokens: the sources, LongTensor ``[B, S]``.
         """
+        # Its tables are made before it is known whether the batch has them.
+        self._tried_graphs = True
         refusal = self.graph_refusal(tokens)
         if refusal is None:
             assert self._static is not None
@@ -277,8 +279,6 @@ class DagGenerator(ParallelGenerator):
 
     def graph_refusal(self, tokens: Tensor, prefix: Optional[Tensor] = None) -> Optional[str]:
         options = self.options
-        if self.paused:
-            return "too little memory"
         if self.strategy in ("beam", "sample"):
             # Each step asks on the host whether all texts are complete, and language models run
             # there; a beam's shapes grow with its texts.
@@ -292,6 +292,8 @@ class DagGenerator(ParallelGenerator):
             return "hooks that read the graph"
         if self.rescorer is not None:
             return "a model that reranks the translations"
+        if self.paused:
+            return "too little memory"
         builder = self.builder()
         if self._static is None or self._static.builder is not builder:
             self._static = StaticPaths(

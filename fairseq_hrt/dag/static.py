@@ -8,7 +8,8 @@ source tokens: whatever depends on them is looked up in tables, which the host m
 bucket.
 """
 
-from typing import Dict, Hashable, List, Optional, Tuple
+from functools import cache, partial
+from typing import List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +23,7 @@ from ..ops import CHUNK, between_words, fixed_viterbi
 from .graph import GraphBuilder, PackedLinks
 from .paths import best_successors
 from .static_result import FoundPath, read_paths
-from .static_tables import PathSearch, Tables, make_tables
+from .static_tables import PathSearch, Tables, make_tables, table_size
 
 #: The most links of all heads in a batch. Above, the kernels take longer than their launches.
 _MOST_LINKS = 2**28
@@ -39,7 +40,8 @@ class StaticPaths:
 
     def __init__(self, builder: GraphBuilder, search: PathSearch) -> None:
         self.builder, self.search = builder, search
-        self._tables: Dict[Hashable, Tables] = {}
+        # The padded number of vertices by source length.
+        self._size = cache(lambda width: table_size(width, search, builder.decoders[0]))
 
     @property
     def engine(self) -> TransformerEngine:
@@ -72,11 +74,11 @@ class StaticPaths:
             return "a decoder with recurrent cells or relative positions"
         if batch > ROWS[-1] or width > LENGTHS[-1]:
             return f"more than {ROWS[-1]} sentences or {LENGTHS[-1]} source tokens"
-        tables = self._tables_of(tokens)
-        links = bucket(batch, ROWS) * self._links.heads * tables.size**2
+        size = self._size(self._width(width))
+        links = bucket(batch, ROWS) * self._links.heads * size**2
         if links > _MOST_LINKS:
             return f"a batch of large graphs (more than {_MOST_LINKS:,} links)"
-        if not tables.finite:
+        if not self._tables_of(tokens).finite:
             return f"--dag-decode-length-beta {self.search.length_beta}, which overflows"
         return None
 
@@ -91,18 +93,20 @@ class StaticPaths:
             decoded without the recorded function, since probabilities of repetitions underflow in a
             sentence or no path is within its length limit.
         """
-        tables = self._tables_of(tokens)
         batch, width = tokens.shape
         ensemble, rows, pad = self.builder.ensemble, bucket(batch, ROWS), self.engine.pad
         padded = F.pad(tokens, (self._width(width) - width, 0, 0, rows - batch), value=pad)
         ensemble.counters.encoder_calls += 1
         ensemble.counters.decoder_calls += 1
-        ensemble.counters.decoder_tokens += rows * tables.size
         # Positions of the source get new addresses if a longer sentence has needed more of them.
         source = self.engine.embed_source.table
         address = 0 if source is None else source.data_ptr()
         with ensemble.graphs.lock:
-            found = ensemble.graphs.run((self, padded.shape, address), self.paths, padded)[0]
+            tables = self._tables_of(tokens)
+            ensemble.counters.decoder_tokens += rows * tables.size
+            # With the tables' id, so that they are dropped together.
+            key = (self, padded.shape, address, id(tables))
+            found = ensemble.graphs.run(key, partial(self.paths, tables), padded)[0]
             return read_paths(found[:batch].cpu(), self.search, tables, follows=self._follows)
 
     # ------------------------------------------------------------------ buckets
@@ -117,30 +121,28 @@ class StaticPaths:
 
     def _tables_of(self, tokens: Tensor) -> Tables:
         """The tables for the source length to which a batch ``[B, S]`` is padded; made at its
-        first use and kept, since recorded functions read their memory."""
-        source = self.engine.embed_source
+        first use and kept beside the recorded functions, which read their memory."""
+        source, graphs = self.engine.embed_source, self.builder.ensemble.graphs
         # All at once, so that addresses stay; learned positions are always all there.
         learned = isinstance(source.module, LearnedPositionalEmbedding)
         source.reserve(1 if learned else LENGTHS[-1])
-        width = self._width(tokens.size(1))
-        key = (width, tokens.device, self.engine.dtype)
-        if key not in self._tables:
-            self._tables[key] = make_tables(
-                width,
-                self.search,
-                self.builder.decoders[0],
-                device=tokens.device,
-                dtype=self.engine.dtype,
-            )
-            self.engine.embed.reserve(self._tables[key].size)
-        return self._tables[key]
+        width, device, dtype = self._width(tokens.size(1)), tokens.device, self.engine.dtype
+
+        def make() -> Tables:
+            decoder = self.builder.decoders[0]
+            self.engine.embed.reserve(self._size(width))
+            return make_tables(width, self.search, decoder, device=device, dtype=dtype)
+
+        with graphs.lock:
+            return graphs.keep((self, "tables", width, device, dtype), make)
 
     # ------------------------------------------------------------------ on the device
 
-    def paths(self, tokens: Tensor) -> Tuple[Tensor]:
+    def paths(self, tables: Tables, tokens: Tensor) -> Tuple[Tensor]:
         """The recorded function: encodes sources, and finds their paths.
 
         Args:
+            tables: those for S source tokens.
             tokens: LongTensor ``[B, S]``, already padded to one of the recorded shapes; rows of
                 padding alone are decoded as if they were the first sentence.
 
@@ -149,7 +151,6 @@ class StaticPaths:
             floating-point numbers as integers of the same bits.
         """
         search, engine = self.search, self.engine
-        tables = self._tables[self._width(tokens.size(1)), tokens.device, engine.dtype]
         size = tables.size
         if tokens.size(0) > 1:
             empty = tokens.eq(engine.pad).all(1, keepdim=True)  # [B, 1]

@@ -82,6 +82,25 @@ class Tables(NamedTuple):
         return self.ahead.size(0)
 
 
+def table_size(width: int, search: PathSearch, decoder: DagDecoder) -> int:
+    """L, the number of vertices to which graphs of up to ``width`` source tokens are padded."""
+    return _padded(_wanted(width, search, decoder), search)
+
+
+def _wanted(width: int, search: PathSearch, decoder: DagDecoder) -> Tensor:
+    """The number of vertices for 0 to ``width`` source tokens, ``[width + 1]``."""
+    lengths = torch.arange(width + 1)
+    return decoder.rule.of_source(
+        lengths, torch.full(lengths.shape, search.scale, dtype=torch.double)
+    )
+
+
+def _padded(wanted: Tensor, search: PathSearch) -> int:
+    size = min(int(wanted.max()), search.most)
+    # Attention and matrix units want multiples of 8.
+    return max(size, min(-(-size // 8) * 8, search.most))
+
+
 def make_tables(
     width: int,
     search: PathSearch,
@@ -99,13 +118,8 @@ def make_tables(
         device, dtype: the model's device and the dtype of its weights.
     """
     lengths = torch.arange(width + 1)
-    scales = torch.full(lengths.shape, search.scale, dtype=torch.double)
-    # [S + 1] each
-    wanted = decoder.rule.of_source(lengths, scales)
-    sizes = wanted.clamp(max=search.most)
-    size = int(sizes.max())
-    # Attention and matrix units want multiples of 8.
-    size = max(size, min(-(-size // 8) * 8, search.most))
+    wanted = _wanted(width, search, decoder)  # [S + 1]
+    sizes, size = wanted.clamp(max=search.most), _padded(wanted, search)
     limits = length_limits(
         lengths, max_len_a=search.max_len_a, max_len_b=search.max_len_b, capacity=size + 1
     )

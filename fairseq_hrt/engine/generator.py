@@ -75,6 +75,8 @@ class EngineGenerator:
         self._uses_graphs: Optional[bool] = None
         self.ways: List[str] = []
         self._resume, self._pause = 0.0, PAUSE
+        # Whether the last batch was decoded by graphs, or the attempt was made.
+        self._tried_graphs = False
         longest = self.decoder_positions - 1
         if options.min_len > longest:
             raise ValueError(
@@ -172,7 +174,7 @@ class EngineGenerator:
         """Calls :meth:`decode`. If memory is short on the device, empties the stores of recorded
         functions and calls it again; if it decoded by them, step by step for a while."""
         graphs = self.ensemble.graphs
-        tried = self.uses_graphs and not self.paused
+        self._tried_graphs = False
         try:
             return self.decode(net_input, prefix=prefix, start=start)
         except RuntimeError as error:
@@ -181,7 +183,7 @@ class EngineGenerator:
             short = isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in str(error)
             if not short or not graphs.enabled:
                 raise
-        if tried:
+        if self._tried_graphs:
             logger.warning(
                 "too little memory for CUDA graphs: decoding without them for %d s", self._pause
             )
@@ -345,6 +347,7 @@ class EngineGenerator:
         if not self.uses_graphs:
             return False
         reason = self.graph_refusal(tokens, prefix)
+        self._tried_graphs = reason is None
         self.tell_way(reason)
         return reason is None
 
@@ -358,7 +361,6 @@ class EngineGenerator:
         """
         engine = self.ensemble.engines[0]
         for reason, holds in (
-            ("too little memory", self.paused),
             ("a given beginning", prefix is not None),
             ("--no-repeat-ngram-size", self.options.no_repeat_ngram_size),
             ("--retain-iter-history", self.options.retain_iter_history),
@@ -369,6 +371,7 @@ class EngineGenerator:
                 not engine.encoder_layers,
             ),
             ("weights that are being trained", not engine.static_weights),
+            ("too little memory", self.paused),
         ):
             if holds:
                 return reason

@@ -349,6 +349,23 @@ def test_why_a_batch_is_decoded_otherwise(family, caplog):
     assert "source tokens" in long.graph_refusal(torch.full((1, LENGTHS[-1] + 1), 5))
 
 
+def test_tables_are_kept_and_dropped_with_the_recordings(family, monkeypatch):
+    """They take memory of the device as well; a batch that is refused makes none."""
+    _, generator = both(family, lively(family), "greedy")
+    store, sample = generator.ensemble.graphs, family.sample([5, 3])
+    before = found(generator, generator.models[0], sample)
+    ((key, entry),) = store._kept.items()
+    assert "tables" in key
+    seen = keys_and_results(generator, [sample])
+    assert id(entry.made) in seen[0][0]
+    store.make_room()
+    assert not store._kept and found(generator, generator.models[0], sample) == before
+    store.make_room()
+    monkeypatch.setattr("fairseq_hrt.dag.static._MOST_LINKS", 10)
+    assert "large graphs" in generator.graph_refusal(sample["net_input"]["src_tokens"])
+    assert not store._kept
+
+
 def test_a_host_decodes_as_before(family):
     ordinary, _ = both(family, lively(family), "greedy")
     ordinary.uses_graphs = None
@@ -497,4 +514,4 @@ def test_recordings_find_what_the_host_finds(family, strategy, keeps, reach):
                 assert len(same) == len(paths)
         if reach is None or keeps:
             assert generator.ways == ["with CUDA graphs"]
-            assert len(generator.ensemble.graphs._kept) == 3
+            assert sum("tables" not in key for key in generator.ensemble.graphs._kept) == 3

@@ -370,6 +370,7 @@ def test_every_shortage_makes_room(tiny, monkeypatch):
     def short(*given, **options):
         if falls[0]:
             falls[0] -= 1
+            generator.by_graphs(given[0]["src_tokens"])
             generator._resume = time.monotonic() + 60
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         return decode(*given, **options)
@@ -384,6 +385,12 @@ def test_every_shortage_makes_room(tiny, monkeypatch):
     falls[0] = 2
     with pytest.raises(torch.cuda.OutOfMemoryError):
         generator.find(tiny.sample([5, 3]))
+    # Nor does one that another reason has kept from graphs: it stays the reason.
+    generator._resume, falls[0] = 0.0, 1
+    generator.options = replace(generator.options, no_repeat_ngram_size=2)
+    generator.find(tiny.sample([5, 3]))
+    assert generator._pause == 2 * PAUSE
+    assert generator.graph_refusal(torch.zeros(1, 1)) == "--no-repeat-ngram-size"
 
 
 def _flags_of_the_host(self, store, count):
