@@ -5,11 +5,13 @@ elements stay nested as they were.
 """
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import itemgetter
-from typing import Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
-from .word_alignment import Link, Words, cut_words, origins
+from .word_alignment import Link, Words, cut_words, digit_runs, has_digits, is_number, origins
 
 # Signs without a space before them.
 _CLOSING = tuple(",.;:!?)]}…%")
@@ -135,6 +137,55 @@ class _Layout:
         start = self.source.ends[word - 1] if word else 0
         end = self.source.starts[word] if word < len(self.source) else len(self.source.text)
         return place - start, end - start
+
+    @cached_property
+    def _translated(self) -> FrozenSet[int]:
+        """The words of the source that words of the translation belong to."""
+        return frozenset(self.origin) - {-1}
+
+    @cached_property
+    def _other_number(self) -> bool:
+        """Whether the translation has a number that belongs to none of the source."""
+        return any(
+            has_digits(self.target[word]) and (own < 0 or not has_digits(self.source[own]))
+            for word, own in enumerate(self.origin)
+        )
+
+    @cached_property
+    def _missing_digits(self) -> "Counter[str]":
+        """How many of each run of digits in the source the translation lacks."""
+        return Counter(digit_runs(self.source.text)) - Counter(digit_runs(self.target.text))
+
+    def lost_number(self, mark: Mark) -> Optional[Tuple[int, int]]:
+        """The characters [start, end) of the number in an element, if the translation lacks it;
+        None for an element with other text, and where something else in the translation may stand
+        for the number."""
+        text = self.source.text
+        number = text[mark.start : mark.end].strip()
+        if not mark.closing or mark.inside or not is_number(number):
+            return None
+        start = text.index(number, mark.start)
+        end = start + len(number)
+        words = range(self.source.before(start), self.source.before(end))
+        before, after = text[start - 1 : start], text[end : end + 1]
+        if any(word in self._translated for word in words) or after.isalpha():
+            return None
+        if not any(digits in self._missing_digits for digits in digit_runs(number)):
+            return None
+        if before.isalnum() or before in _CLOSING:
+            lost = words.start - 1 in self._translated
+        else:
+            lost = not self._other_number
+        return (start, end) if lost else None
+
+    def spaces(self, leaf: Mark) -> Tuple[bool, bool]:
+        """Whether white space is needed before and after a mark without others in it, to which no
+        word of the translation belongs."""
+        number = self.lost_number(leaf)
+        if number is None:
+            return leaf.space_before, leaf.space_after
+        (before, _), (left, length) = map(self.gap, number)
+        return before > 0, left < length
 
     def inside(self, mark: Mark, low: int, high: int) -> List[_Placed]:
         """Finds the place of each mark directly inside ``mark``, whose own translation is the words
@@ -292,7 +343,8 @@ def _write(mark: Mark, layout: _Layout, writer: _Writer, low: int, high: int) ->
             writer.tag(start, (0, 0), closing=True)
         else:
             writer.tag(start, layout.gap(one.start), closing=not first.leading)
-        writer.unit(_whole(one, layout, writer), first.space_before, last.space_after)
+        before, after = layout.spaces(first)[0], layout.spaces(last)[1]
+        writer.unit(_whole(one, layout, writer), before, after)
 
 
 def _leaf(mark: Mark, side: int) -> Mark:
@@ -302,15 +354,15 @@ def _leaf(mark: Mark, side: int) -> Mark:
 
 
 def _whole(mark: Mark, layout: _Layout, writer: _Writer) -> str:
-    """The tags of a mark to which no word of the translation belongs, and of all marks inside it.
-    If its source text is a number that the translation lacks, they enclose this number."""
+    """The tags of a mark to which no word of the translation belongs, and of all marks inside it;
+    between them the numbers that the translation lacks, see :meth:`_Layout.lost_number`."""
     parts = [mark.opening]
     for place, one in enumerate(mark.inside):
-        if place and (_leaf(one, 0).space_before or _leaf(mark.inside[place - 1], -1).space_after):
+        others = (_leaf(mark.inside[place - 1], -1), _leaf(one, 0))
+        if place and (layout.spaces(others[0])[1] or layout.spaces(others[1])[0]):
             parts.append(" ")
         parts.append(_whole(one, layout, writer))
-    text = layout.source.text[mark.start : mark.end].strip()
-    number = any(map(str.isdigit, text)) and not any(map(str.isalpha, text))
-    if number and not mark.inside and text not in writer.text:
-        parts.append(writer.escape(text))
+    number = layout.lost_number(mark)
+    if number is not None:
+        parts.append(writer.escape(layout.source.text[slice(*number)]))
     return "".join((*parts, mark.closing))

@@ -8,7 +8,7 @@ import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from typing import Deque, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Deque, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from .moses import unescape
 
@@ -24,6 +24,9 @@ _WORD = re.compile(f"[{UNSPACED}]|[^\\W{UNSPACED}]+(?:[-'’.,@/][^\\W{UNSPACED}
 # were not found (at most _MOST_MISSING), and _SLACK for what a normaliser replaced.
 _SLACK = 8
 _MOST_MISSING = 200
+# Most characters of a word: what is compared with each word of a translation must not grow with the
+# text.
+LONGEST_WORD = 100
 
 
 class Link(NamedTuple):
@@ -41,6 +44,7 @@ class Link(NamedTuple):
 
 class Words:
     """The words and punctuation marks of a text; every character but white space belongs to one.
+    What is longer than :data:`LONGEST_WORD` is several words.
 
     Args:
         text: the text.
@@ -53,7 +57,11 @@ class Words:
 
     def __init__(self, text: str, spans: Optional[Sequence[Tuple[int, int]]] = None) -> None:
         if spans is None:
-            spans = [found.span() for found in _WORD.finditer(text)]
+            spans = [
+                (start, min(start + LONGEST_WORD, found.end()))
+                for found in _WORD.finditer(text)
+                for start in range(*found.span(), LONGEST_WORD)
+            ]
         self.text = text
         self.starts: List[int] = [start for start, _ in spans]
         self.ends: List[int] = [end for _, end in spans]
@@ -185,8 +193,8 @@ def cut_words(
 
     Returns:
         The parts of the source's words, those of the translation's, and for each of the latter the
-        index of its source part, or -1. A numeral in the translation that has no source word
-        belongs to an equal numeral in the source that has no translation, if there is one.
+        index of its source part, or -1. Numbers of the source that have no translation get one, see
+        :func:`_with_numbers`.
     """
     parts, firsts = source.cut(places)
     origin = _with_numbers(source, translation, origin, parts, firsts)
@@ -226,23 +234,79 @@ def _with_numbers(
     source: Words, translation: Words, origin: Sequence[int], parts: Words, firsts: Sequence[int]
 ) -> List[int]:
     """Returns ``origin``, the result of :func:`origins` (the source word of each word of the
-    translation), with links added between equal numbers that have none. ``parts`` and ``firsts``
-    are the two results of :meth:`Words.cut` for the source: its parts and each word's first part.
+    translation), with links added for the numbers that have none: to the same number, if need be
+    with other separators (``1,000`` and ``1.000``), else to the word that probably spells it, see
+    :func:`_spell_numbers`. ``parts`` and ``firsts`` are the two results of :meth:`Words.cut` for
+    the source: its parts and each word's first part.
     """
-    result, linked = (
-        list(origin),
-        set(zip(origin, map(translation.__getitem__, range(len(origin))))),
-    )
-    missing: Dict[str, Deque[int]] = defaultdict(deque)
-    for word, (first, end) in enumerate(zip(firsts, firsts[1:])):
-        for text in map(parts.__getitem__, range(first, end)):
-            if any(map(str.isdigit, text)) and (word, text) not in linked:
-                missing[text].append(word)
-    for word, own in enumerate(origin):
-        same = missing.get(translation[word])
-        if same and (own < 0 or translation[word] not in source[own]):
-            result[word] = same.popleft()
+    result = list(origin)
+    for spelling in (str, _digits):
+        written = [spelling(translation[word]) for word in range(len(result))]
+        linked = set(zip(result, written))
+        missing: Dict[str, Deque[int]] = defaultdict(deque)
+        for word, (first, end) in enumerate(zip(firsts, firsts[1:])):
+            for text in map(parts.__getitem__, range(first, end)):
+                if has_digits(text) and (word, spelling(text)) not in linked:
+                    missing[spelling(text)].append(word)
+        taken: Set[Tuple[int, str]] = set()
+        for word, own in enumerate(result):
+            link, same = (own, written[word]), missing.get(written[word])
+            if same and (own < 0 or link in taken or written[word] not in spelling(source[own])):
+                result[word] = same.popleft()
+            taken.add(link)
+    whole = [word for word, (first, end) in enumerate(zip(firsts, firsts[1:])) if end == first + 1]
+    _spell_numbers(source, translation, result, whole)
     return result
+
+
+def _spell_numbers(
+    source: Words, translation: Words, origin: List[int], candidates: Iterable[int]
+) -> None:
+    """Changes ``origin`` so that numbers among the source words ``candidates`` that no word of the
+    translation is linked with get a word that probably spells them, as in ``2 dogs`` and ``zwei
+    Hunde``: beside the translation of the number's neighbour one that is not linked, else of
+    several words side by side that are linked with the neighbour the one on the number's side."""
+    found: Dict[int, Deque[int]] = defaultdict(deque)
+    for word, own in enumerate(origin):
+        found[own].append(word)
+    for number in candidates:
+        if number in found or not is_number(source[number]):
+            continue
+        for step in (1, -1):
+            words = found.get(number + step) if number + step >= 0 else None
+            if not words or translation.signs[words[0]] or has_digits(source[number + step]):
+                continue
+            end = 0 if step > 0 else -1
+            beside, free = words[end] - step, words[end]
+            if 0 <= beside < len(origin) and origin[beside] < 0 and not translation.signs[beside]:
+                free = beside
+            elif len(words) > 1 and words[end + step] == free + step:
+                words.popleft() if step > 0 else words.pop()
+            else:
+                continue
+            origin[free] = number
+            found[number].append(free)
+            break
+
+
+def has_digits(text: str) -> bool:
+    """Whether a digit is among the characters of a text."""
+    return any(map(str.isdigit, text))
+
+
+def is_number(text: str) -> bool:
+    """Whether a text has digits and no letters."""
+    return has_digits(text) and not any(map(str.isalpha, text))
+
+
+def digit_runs(text: str) -> List[str]:
+    """The runs of digits in a text, in their order."""
+    return ["".join(run) for digits, run in itertools.groupby(text, str.isdigit) if digits]
+
+
+def _digits(text: str) -> str:
+    """The digits of a number, without separators; any other text as it is."""
+    return "".join(digit_runs(text)) if is_number(text) else text
 
 
 def _core(word: str, translation: Words, group: Sequence[int]) -> Sequence[int]:
@@ -250,10 +314,10 @@ def _core(word: str, translation: Words, group: Sequence[int]) -> Sequence[int]:
     be compared: its copy, if there is exactly one; else, if ``word`` has digits, the word with
     digits, if there is exactly one; else all of ``group``."""
     copies = [one for one in group if _same_words(word, translation[one])]
-    numbers = [one for one in group if any(map(str.isdigit, translation[one]))]
+    numbers = [one for one in group if has_digits(translation[one])]
     if len(copies) == 1:
         return copies
-    if len(numbers) == 1 and any(map(str.isdigit, word)):
+    if len(numbers) == 1 and has_digits(word):
         return numbers
     return group
 

@@ -38,7 +38,7 @@ def word_by_word(passage, change=str.upper):
 @pytest.mark.parametrize(
     "piece",
     ["<b>x", "<", "&", "<!--", "<![CDATA[", "<?", "<script>", "<a b=", "</b>", "<b>x ",
-     "<b>x</b> ", "<x/>a ", "<p><b>x ", "{a} ",
+     "<b>x</b> ", "<b>1</b>,", "<x/>a ", "<p><b>x ", "{a} ",
      "%(", "{{", "a@", "a.", "http://", "http://. ", "<p>", "<i><p>x</i>", "<!-- -->"],
 )  # fmt: skip
 def test_long_markup(piece, aligned):

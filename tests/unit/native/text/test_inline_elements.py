@@ -53,11 +53,25 @@ def written(text, translation, *alignment):
     # A sign belongs to its word, a number to the same number, whatever the alignment.
     ("[b50%] a", "A 50%", (1, 0), "A <b>50%</b>"), ("a[b[c1]] b", "B a1", (1, 0), "B a<b><c>1</c></b>"),
     ("a [b1] b", "A 1 B", (0, 0, 2), "A <b>1</b> B"), ("a[b[c1]].", "A.", (0,), "A<b><c>1</c></b>."),
-    ("a [b1] c", "A 10 C", (0, None, 2), "A<b></b> 10 C"),
+    ("a [b1] c", "A 10 C", (0, None, 2), "A <b>10</b> C"),
     ("a[b1] b", "A 1 B", (0, 1, 1), "A <b>1</b> B"), ("a[b1] b", "1 A B", (1, 0, 1), "<b>1</b> A B"),
-    ("[ba]1 b", "A 1 B", (0, None, 1), "<b>A</b> 1 B"), ("[b2]nd a", "two A", (0, 1), "<b>2</b>two A"),
+    ("[ba]1 b", "A 1 B", (0, None, 1), "<b>A</b> 1 B"), ("[b2]nd a", "two A", (0, 1), "<b></b>two A"),
     ("5[b.99] a", "de 5,99 A", (0, 0, 1), "de 5<b>,99</b> A"),
     ("20[bo]C", "de 20oC", (0, 0), "de 20<b>o</b>C"), ("[ba]bc", "o ABC", (0, 0), "o <b>A</b>BC"),
+    # Numbers may have other separators.
+    ("a [b1,000] b", "A 1.000 B", (0, 2, 2), "A <b>1.000</b> B"),
+    ("a [b3.5] b", "A 3,5 B", (0, 0, 2), "A <b>3,5</b> B"),
+    ("a [b3.5] b 35", "A 35 3,5", (0, None, None), "A 35 <b>3,5</b>"),
+    ("a 2 [b2] b", "A 2 2 B", (0, 1, 1, 3), "A 2 <b>2</b> B"),
+    # Words may spell them: those beside the number's neighbours.
+    ("[b2] a", "Two A", (1, 1), "<b>Two</b> A"), ("a [b2]", "A two", (0, 0), "A <b>two</b>"),
+    ("a [b2] b c [b2] d", "A x B C y D", (0, 2, 2, 3, 5, 5), "A <b>x</b> B C <b>y</b> D"),
+    ("a [b2] b", "A two B", (0, None, 2), "A <b>two</b> B"), ("[b2] a", "A b A", (1, 0, 1), "A <b>b</b> A"),
+    # A number is added where the translation has nothing in its place.
+    ("a [b1] b", "A B", (0, 2), "A <b>1</b> B"), ("[b1] a", "A", (1,), "<b>1</b> A"),
+    ("a [b[c1] [d2]] b", "A B", (0, 3), "A <b><c>1</c> <d>2</d></b> B"),
+    ("a[b1] 1", "A 1", (0, 1), "A<b>1</b> 1"),
+    ("a [b5:30] b c", "17.30 A B C", (2, 0, 2, 3), "17.30 A<b></b> B C"),
     # White space within an element stays there.
     ("a[b b ]c", "A B C", (0, 1, 2), "A<b> B </b>C"), ("[ba ][ib]", "B A", (1, 0), "<i>B</i> <b>A</b>"),
 ])  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_hrt.native.text.word_alignment import Link, Words, links, origins
+from fairseq_hrt.native.text.word_alignment import LONGEST_WORD, Link, Words, links, origins
 
 
 def spans(text):
@@ -19,6 +19,12 @@ def spans(text):
 ])  # fmt: skip
 def test_words(text, expected):
     assert spans(text) == expected
+
+
+def test_the_length_of_words_is_limited():
+    """Each is compared with the words of the translation, which would take quadratic time."""
+    found = spans("1," * 1000)
+    assert "".join(found) == "1," * 1000 and max(map(len, found)) == LONGEST_WORD
 
 
 @given(st.text(alphabet="ab -'.中 \n", max_size=20), st.integers(0, 20), st.integers(1, 5))
