@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Optional, Tuple
+from typing import Any, Tuple
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -12,6 +12,7 @@ from prometheus_client import (
     Histogram,
     generate_latest,
     multiprocess,
+    values,
 )
 
 # Names the folder in which the workers have their figures. prometheus_client looks at it when it is
@@ -70,13 +71,16 @@ class Metrics:
         return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
-def reserve_space(systems: int) -> None:
-    """Reserves disk space for this worker's metrics; to be called before :class:`Metrics` is made.
+def reserve_space(worker: int, systems: int) -> None:
+    """Reserves disk space for the metrics of this process, the worker with the number ``worker``;
+    to be called before :class:`Metrics` is made. A worker that replaces one that has died continues
+    its figures, so the files are no more than those of the workers that run.
 
     prometheus_client maps files with holes into memory: a process that writes into a hole while the
     disk is full is killed (SIGBUS), and so is each process that replaces it.
 
     Args:
+        worker: the number of the worker; no other process that runs has it.
         systems: the number of systems that are served.
 
     Raises:
@@ -87,19 +91,23 @@ def reserve_space(systems: int) -> None:
     size = (1 << 17) + systems * (1 << 13)
     try:
         for kind in ("counter", "gauge_livesum", "histogram"):
-            (folder / f"{kind}_{os.getpid()}.db").write_bytes(bytes(size))
+            file = folder / f"{kind}_{worker}.db"
+            if not file.exists():
+                file.write_bytes(bytes(size))
     except OSError as error:
         raise OSError(
             f"no room for the metrics of a worker in {folder.parent} ({error.strerror}): set TMPDIR"
             f" to a folder with {3 * size >> 10} kB for each worker"
         ) from error
+    # By default files are named by process ids.
+    values.ValueClass = values.MultiProcessValue(lambda: worker)
 
 
-def forget_worker(process: Optional[int]) -> None:
-    """Removes the queue lengths of a worker that has died from the metrics; its finished requests
-    stay counted. ``process`` is the worker's process id; None: nothing is done."""
-    if _shared() and process is not None:
-        multiprocess.mark_process_dead(process)
+def forget_worker(worker: int) -> None:
+    """Removes the queue lengths of the worker with the number ``worker``, which has died, from the
+    metrics; its finished requests stay counted."""
+    if _shared():
+        multiprocess.mark_process_dead(worker)
 
 
 def _shared() -> bool:

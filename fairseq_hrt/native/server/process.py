@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any, Callable
+from typing import Any, Callable, List, Optional
 
 from starlette.applications import Starlette
 
@@ -44,8 +44,9 @@ WINDOWS_SOCKETS = 512
 WINDOWS_LOOK = 0.5
 # Status of a worker that cannot start.
 CANNOT_START = 3
-# Seconds before a worker that has died is replaced, so that one that dies at once takes no core.
-RESTART_SECONDS = 0.5
+# The least and most seconds before a worker that has died is replaced, so that those that die at
+# once take no core and fill no log.
+RESTART_SECONDS, MOST_RESTART_SECONDS = 0.5, 30.0
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -114,10 +115,12 @@ def connections_within_limits(wanted: int) -> int:
 
 def at_signals(stop: Callable[[], Any]) -> None:
     """Has ``stop`` called at SIGTERM, SIGINT and SIGHUP. The same signal a second time ends the
-    process at once."""
+    process at once, unless it is a worker, which ends with its supervisor."""
 
     def obey(number: int, frame: Any) -> None:
-        signal.signal(number, signal.SIG_DFL)
+        # A worker gets two: the one sent to its process group, and that of its supervisor.
+        if multiprocessing.parent_process() is None:
+            signal.signal(number, signal.SIG_DFL)
         stop()
 
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
@@ -164,7 +167,13 @@ def answer(
 
     async def run() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
-        at_signals(lambda: loop.call_soon_threadsafe(stop.set))
+
+        def end() -> None:
+            # The loop may have ended already, at an earlier signal.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(stop.set)
+
+        at_signals(end)
         looking = asyncio.create_task(_look_for_signals()) if WINDOWS else None
         server = Server(application, settings.time_limit, settings.max_connections)
         await server.serve(listening, stop, started)
@@ -180,7 +189,7 @@ async def _look_for_signals() -> None:
         await asyncio.sleep(WINDOWS_LOOK)
 
 
-def work(settings: Settings, listening: socket.socket, supervisor: Any) -> None:
+def work(settings: Settings, listening: socket.socket, supervisor: Any, number: int) -> None:
     """Runs a worker: one of several processes that answer requests at the same socket.
 
     Args:
@@ -188,6 +197,7 @@ def work(settings: Settings, listening: socket.socket, supervisor: Any) -> None:
         listening: the bound socket that all workers share.
         supervisor: a pipe to the process that started the worker; "started" is sent to it as soon
             as requests are answered.
+        number: the worker's number, from 0; that of one that has died is given again.
 
     Raises:
         SystemExit: the worker cannot start; the log tells why.
@@ -198,7 +208,7 @@ def work(settings: Settings, listening: socket.socket, supervisor: Any) -> None:
     )
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
-        reserve_space(len(settings.systems))
+        reserve_space(number, len(settings.systems))
         application = loaded(settings)
     except (ValueError, OSError) as error:
         logger.error("error: %s", " ".join(str(error).split()))
@@ -258,6 +268,60 @@ def serve(
             supervise(settings, listening, announce, workers)
 
 
+class _Workers:
+    """The worker processes of a server, each of which has a number, from 0. Those that die are
+    replaced after a pause, which doubles with each that dies before one has told that it answers.
+
+    Args:
+        begin: starts the worker with a number.
+        count: how many workers there are.
+    """
+
+    def __init__(
+        self, begin: Callable[[int], multiprocessing.process.BaseProcess], count: int
+    ) -> None:
+        self._begin = begin
+        self._running = {number: begin(number) for number in range(count)}
+        self._missing: List[int] = []
+        self._due, self._pause = 0.0, RESTART_SECONDS
+
+    def wait(self, reader: Any) -> None:
+        """Waits until ``reader``, a pipe, has news, a worker dies, or one is to be replaced."""
+        seconds = max(self._due - time.monotonic(), 0.0) if self._missing else None
+        multiprocessing.connection.wait(
+            [reader, *(one.sentinel for one in self._running.values())], seconds
+        )
+
+    def answering(self) -> None:
+        """To be called when a worker has told that it answers requests."""
+        self._pause = RESTART_SECONDS
+
+    def replace(self) -> List[Optional[int]]:
+        """Begins the replacements whose time has come; returns the exit codes of the workers that
+        have died since the last call."""
+        dead = {number: one for number, one in self._running.items() if one.exitcode is not None}
+        for number in dead:
+            forget_worker(number)
+            del self._running[number]
+        if dead:
+            self._missing += dead
+            self._due = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, MOST_RESTART_SECONDS)
+        elif self._missing and time.monotonic() >= self._due:
+            missing, self._missing = self._missing, []
+            self._running.update({number: self._begin(number) for number in missing})
+        return [one.exitcode for one in dead.values()]
+
+    def end(self, seconds: float) -> None:
+        """Tells all workers to end, and kills those that still run after ``seconds`` seconds."""
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            process.join(seconds)
+            process.kill()
+            process.join()
+
+
 def supervise(
     settings: Settings, listening: socket.socket, announce: Callable[[], None], workers: int
 ) -> None:
@@ -276,38 +340,30 @@ def supervise(
     # Tells that a worker has started, or that a signal has come.
     reader, writer = context.Pipe(duplex=False)
 
-    def started() -> multiprocessing.process.BaseProcess:
-        process = context.Process(target=work, args=(settings, listening, writer))
+    def begin(number: int) -> multiprocessing.process.BaseProcess:
+        process = context.Process(target=work, args=(settings, listening, writer, number))
         process.start()
         return process
 
     with tempfile.TemporaryDirectory(prefix="fairseq-hrt-metrics-") as figures:
         os.environ[FOLDER_VARIABLE] = figures
         at_signals(lambda: writer.send("stop"))
-        processes = [started() for _ in range(workers)]
+        processes = _Workers(begin, workers)
         answering = failed = False
         while not failed:
-            multiprocessing.connection.wait([reader, *(one.sentinel for one in processes)])
+            processes.wait(reader)
             news = [reader.recv() for _ in iter(reader.poll, False)]
             if "stop" in news:
                 break
-            if news and not answering:
-                announce()
+            if news:
+                processes.answering()
+                if not answering:
+                    announce()
                 answering = True
-            dead = [one for one in processes if one.exitcode is not None]
             # Another one would fail in the same way, unless others have succeeded.
-            failed = not answering and CANNOT_START in [one.exitcode for one in dead]
-            for one in dead if not failed else ():
-                forget_worker(one.pid)
-                time.sleep(RESTART_SECONDS)
-                processes[processes.index(one)] = started()
+            failed = CANNOT_START in processes.replace() and not answering
         # Otherwise clients could still connect, to be reset when the last worker ends.
         listening.close()
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join(settings.time_limit + LAST_SECONDS)
-            process.kill()
-            process.join()
+        processes.end(settings.time_limit + LAST_SECONDS)
     if failed:
         raise ValueError("a worker cannot start; the log above tells why")

@@ -73,20 +73,29 @@ def test_figures(client):
     assert 'fairseq_hrt_requests_total{route="/translate",status="400"} 1.0' in text
 
 
-def test_queues_of_several_workers_are_summed(tmp_path):
+def test_several_workers(tmp_path):
+    """Their figures are summed; a worker that has died has no queue, and the one in its place
+    continues its counts in the same files."""
     code = """
 import os, subprocess, sys
-from fairseq_hrt.native.server.metrics import Metrics, forget_worker
+from fairseq_hrt.native.server.metrics import FOLDER_VARIABLE, Metrics, forget_worker, reserve_space
+number, queue = map(int, sys.argv[1:])
+reserve_space(number, 1)
 figures = Metrics()
-figures.observe_queue("a", int(sys.argv[1]))
-if sys.argv[2:]:
-    shown = lambda: [line for line in figures.exposition()[0].decode().splitlines() if line.startswith("fairseq_hrt_waiting")]
-    other = int(subprocess.run([sys.executable, __file__, "5"], check=True, capture_output=True, text=True).stdout)
-    print(shown())
-    forget_worker(other)
-    print(shown())
-else:
-    print(os.getpid())
+figures.observe_queue("a", queue)
+figures.observe_batch("a", 2, 0.1)
+
+def show():
+    lines = figures.exposition()[0].decode().splitlines()
+    names = ("fairseq_hrt_waiting", "fairseq_hrt_sentences_total")
+    print(len(os.listdir(os.environ[FOLDER_VARIABLE])), *(line.split()[1] for line in lines if line.startswith(names)))
+
+if number == 0:
+    for queue in ("5", "6"):
+        subprocess.run([sys.executable, __file__, "1", queue], check=True)
+        show()
+        forget_worker(1)
+        show()
 """
     (tmp_path / "worker.py").write_text(code)
     (tmp_path / "figures").mkdir()
@@ -95,9 +104,9 @@ else:
         "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "figures"),
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    program = [sys.executable, str(tmp_path / "worker.py"), "3", "first"]
+    program = [sys.executable, str(tmp_path / "worker.py"), "0", "3"]
     result = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=120)
-    assert result.stdout.splitlines() == [
-        "['fairseq_hrt_waiting_sentences{system=\"a\"} 8.0']",
-        "['fairseq_hrt_waiting_sentences{system=\"a\"} 3.0']",
+    shown = ["6 4.0 8.0", "5 4.0 3.0", "6 6.0 9.0", "5 6.0 3.0"]
+    assert [sorted(line.split()) for line in result.stdout.splitlines()] == [
+        sorted(line.split()) for line in shown
     ], result

@@ -9,9 +9,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+from prometheus_client import values
 
 import fairseq_hrt
 from fairseq_hrt.native.server import application, process
@@ -72,6 +74,7 @@ def settings(monkeypatch, tmp_path):
     """Those of a worker; the log of the tests stays as it is."""
     monkeypatch.setattr(process.logging, "basicConfig", lambda **options: None)
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(values, "ValueClass", values.ValueClass)
     return Settings(systems=(("a", tmp_path),))
 
 
@@ -86,7 +89,7 @@ def test_a_worker(settings, monkeypatch):
 
     monkeypatch.setattr(process, "answer", answer)
     reader, writer = multiprocessing.Pipe(duplex=False)
-    process.work(settings, "socket", writer)
+    process.work(settings, "socket", writer, 0)
     assert loaded == [settings] and answered == [(settings, settings, "socket")]
     assert reader.recv() == "started" and not told
     folder = Path(os.environ[FOLDER_VARIABLE])
@@ -96,7 +99,7 @@ def test_a_worker(settings, monkeypatch):
 
 def test_a_worker_that_cannot_start(settings, caplog):
     with pytest.raises(SystemExit) as ended:
-        process.work(settings, None, None)
+        process.work(settings, None, None, 0)
     assert ended.value.code == process.CANNOT_START
     assert caplog.records[-1].message.startswith("error: ") and "bundle.json" in caplog.text
 
@@ -107,7 +110,7 @@ def test_a_worker_without_room_for_its_figures(settings, caplog):
     resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, before[1]))
     try:
         with pytest.raises(SystemExit) as ended:
-            process.work(settings, None, None)
+            process.work(settings, None, None, 0)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert ended.value.code == process.CANNOT_START
@@ -155,6 +158,18 @@ def test_signals():
             assert signal.getsignal(number) is signal.SIG_DFL
         signal.raise_signal(signal.SIGHUP)
         assert stopped == [True, True]
+
+
+def test_a_worker_takes_a_signal_twice(monkeypatch):
+    """A service manager signals the whole group; the supervisor then signals its workers, too."""
+    stopped = []
+    monkeypatch.setattr(process.multiprocessing, "parent_process", lambda: "the supervisor")
+    with own_signals():
+        process.at_signals(lambda: stopped.append(True))
+        for _ in range(2):
+            signal.raise_signal(signal.SIGTERM)
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    assert stopped == [True, True]
 
 
 class Worker:
@@ -217,9 +232,40 @@ def test_workers_that_die_are_replaced(supervised):
             os.kill(os.getpid(), signal.SIGTERM)
 
     told, forgotten = supervised(life)
-    assert told == [True] and sorted(forgotten) == [1000, 1001, 1002]
+    assert told == [True] and sorted(forgotten) == [0, 0, 1]
     for worker in Worker.made[3:]:
         assert worker.calls == ["terminate", ("join", 31.0), "kill", ("join", None)]
+
+
+def test_workers_that_cannot_start_any_more_are_replaced_less_and_less_often(
+    supervised, monkeypatch
+):
+    now, pauses, wait = [0.0], [], process.multiprocessing.connection.wait
+    waits, told = iter(range(100)), threading.Event()
+
+    def at_once(objects, seconds):
+        if seconds is None and next(waits):
+            told.set()
+        if not seconds:
+            return wait(objects, seconds)
+        pauses.append(seconds)
+        now[0] += seconds
+        return []
+
+    def life(worker):
+        if worker.pid == 1000:
+            worker.args[2].send("started")
+            told.wait(20)
+        if worker.pid == 1014:
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            worker.end(process.CANNOT_START)
+
+    monkeypatch.setattr(process.multiprocessing.connection, "wait", at_once)
+    monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    supervised(life, 1)
+    assert pauses == pytest.approx([min(0.01 * 2**number, 30) for number in range(14)])
+    assert {worker.args[3] for worker in Worker.made} == {0}
 
 
 def test_workers_that_cannot_start_end_the_server(supervised):
