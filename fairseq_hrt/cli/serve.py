@@ -91,7 +91,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow-origin",
         metavar="ORIGIN",
-        help="web pages of this origin may ask (CORS; default: none)",
+        help="web pages of this origin (https://example.org; * for all) may ask (default: none)",
     )
     parser.add_argument(
         "--allow-host",

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..bundles.bundle import load_bundle
+from .hosts import canonical_origin
 from .keys import read_keys
 from .middleware import add_headers, guard
 from .routes import Server
@@ -106,7 +107,7 @@ def create_application(settings: Settings, load: LoadTranslator = load_translato
         middleware = [
             Middleware(
                 CORSMiddleware,
-                allow_origins=[settings.allow_origin],
+                allow_origins=[canonical_origin(settings.allow_origin)],
                 allow_methods=["GET", "POST"],
                 allow_headers=["*"],
             )

@@ -7,7 +7,7 @@ from typing import Dict, Iterable, Optional, Tuple
 
 from ..io.escaping import shown
 from ..options.conditions import flag
-from .hosts import canonical
+from .hosts import canonical, canonical_origin
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Settings:
         time_limit: most seconds for a request, its body included; a slower one is answered with
             status 408 or 504.
         key_file: file of the API keys, one per line; None: no key is needed.
-        allow_origin: value of the header Access-Control-Allow-Origin; None: no such header.
+        allow_origin: the origin of web pages that may ask, ``scheme://host:port``; ``*``: all;
+            ``null``: local files; None: none.
         allow_hosts: names that requests may be addressed to, besides ``localhost`` and loopback
             addresses; None: any.
     """
@@ -88,7 +89,7 @@ class Settings:
                 f"--max-sentences {self.max_sentences} do not fit into --max-queue"
                 f" {self.max_queue}: lower --max-sentences or raise --max-queue"
             )
-        _check_hosts(self.allow_hosts or ())
+        _check_hosts(self.allow_hosts or (), self.allow_origin)
         names = [name for name, _ in self.systems]
         if not names:
             raise ValueError("no system: give at least one bundle")
@@ -124,13 +125,18 @@ def _check_glossaries(glossaries: Iterable[Tuple[str, Path]]) -> None:
             )
 
 
-def _check_hosts(hosts: Iterable[str]) -> None:
+def _check_hosts(hosts: Iterable[str], origin: Optional[str]) -> None:
     for host in hosts:
         if canonical(host) is None:
             raise ValueError(
                 f"--allow-host {shown(host)} is not a name or address: leave out scheme and port,"
                 " e.g. translate.example.org"
             )
+    if origin is not None and canonical_origin(origin) is None:
+        raise ValueError(
+            f"--allow-origin {shown(origin)} is not one origin: write * or SCHEME://HOST[:PORT]"
+            " without a path, e.g. https://example.org"
+        )
 
 
 def parse_served(text: str) -> Tuple[str, Path]:

@@ -30,6 +30,9 @@ LoadTranslator = Callable[..., Any]
 
 # The option with which translations have alignments.
 ALIGNED = {"print_alignment": "hard"}
+# Confidence from which a text counts as one in the most probable language: single words are often
+# taken for words of another one.
+SURE = 50
 # Names of the languages of our recipes; another one is shown by its code.
 LANGUAGES = {
     "ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "es": "Spanish",
@@ -387,7 +390,8 @@ class Catalogue:
         Returns:
             The entry of ``ranked`` for the language. If none fits and the most probable one has the
             confidence 0, such an entry for the source language of the first system that translates
-            to the target. With the confidence 0, the target language itself is the last choice.
+            to the target. If no language reaches the confidence :data:`SURE`, a source language
+            with at least a tenth of the highest one is taken before the target language itself.
         """
         bundles = [system.bundle for system in self.systems]
         sources = {
@@ -396,13 +400,14 @@ class Catalogue:
             if one.target_lang.lower() == target
         }
         allowed = [*sources, *[target] * itself]
-        unsure = not ranked[0]["confidence"]
+        surest = ranked[0]["confidence"]
         # Without a clear language, a text is rather translated than given back.
-        for codes in [list(sources), allowed] if unsure else [allowed]:
-            for one in ranked:
+        close = [one for one in ranked if surest < SURE and 10 * one["confidence"] >= surest]
+        for codes, found in ((list(sources), close), (allowed, ranked)):
+            for one in found:
                 if one["language"].lower() in codes:
                     return one
-        if sources and unsure:
+        if sources and not surest:
             return {"confidence": 0.0, "language": next(iter(sources.values()))}
         return ranked[0]
 

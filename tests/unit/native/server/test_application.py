@@ -50,7 +50,7 @@ def test_headers(make_client):
     assert "unsafe-inline" not in response.headers["content-security-policy"]
     assert response.headers["x-content-type-options"] == "nosniff"
     assert "access-control-allow-origin" not in response.headers
-    allowed = make_client(allow_origin="https://example.org").get(
+    allowed = make_client(allow_origin="https://Example.org:443").get(
         "/health", headers={"origin": "https://example.org"}
     )
     assert allowed.headers["access-control-allow-origin"] == "https://example.org"

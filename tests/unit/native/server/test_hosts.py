@@ -2,7 +2,12 @@
 
 import pytest
 
-from fairseq_hrt.native.server.hosts import canonical, is_loopback, is_served
+from fairseq_hrt.native.server.hosts import (
+    canonical,
+    canonical_origin,
+    is_loopback,
+    is_served,
+)
 
 
 @pytest.mark.parametrize(
@@ -63,3 +68,14 @@ def test_addresses_of_this_machine_only():
         and not is_loopback("192.168.0.1")
         and not is_loopback("x")
     )
+
+
+@pytest.mark.parametrize("origin, sent", [
+    ("*", "*"), ("null", "null"), ("HTTPS://Example.org", "https://example.org"),
+    ("https://x.org:443", "https://x.org"), ("http://x.org:80", "http://x.org"),
+    ("http://x.org:443", "http://x.org:443"), ("http://[::1]:8080", "http://[::1]:8080"),
+    ("moz-extension://a-b", "moz-extension://a-b"), ("http://", None), ("//x.org", None),
+    ("http://a@x.org", None), ("http://x.org:", None), ("NULL", None),
+])  # fmt: skip
+def test_origins_are_spelled_as_browsers_send_them(origin, sent):
+    assert canonical_origin(origin) == sent

@@ -26,6 +26,10 @@ from fairseq_hrt.native.server.settings import (
             {"allow_hosts": ("a", "http://b")},
             "--allow-host 'http://b' is not a name or address: leave out scheme and port",
         ),
+        *(
+            ({"allow_origin": origin}, "is not one origin: write \\* or SCHEME://HOST")
+            for origin in ("", "x.org", "http://x.org/", "http://x.org, http://y.org", "http://x:y")
+        ),
         (
             {"glossaries": (("", "x"), ("a", "y"), ("a", "z"))},
             "--glossary: two files of a, y and z: put their terms into one",

@@ -82,7 +82,7 @@ def test_a_language_that_is_detected():
     catalogue = Catalogue(
         [served("a", "en", "de"), served("b", "de", "en"), served("c", "fr_FR", "en")]
     )
-    ranked = [{"language": code, "confidence": 40.0} for code in ("de", "en", "fr_FR")]
+    ranked = [{"language": code, "confidence": 90.0} for code in ("de", "en", "fr_FR")]
 
     def found(ranked, target, itself):
         return catalogue.detected(ranked, target, itself=itself)["language"]
@@ -91,6 +91,9 @@ def test_a_language_that_is_detected():
     assert found(ranked, "de", True) == "de" and found(ranked, "de", False) == "en"
     assert found(ranked[1:], "en", True) == "en" and found(ranked[1:], "en", False) == "fr_FR"
     assert found(ranked[:1], "fr_fr", True) == "de", "refused by its name"
+    for other, language in ((4.0, "de"), (3.0, "en")):
+        unsure = [{"language": "en", "confidence": 35.0}, {"language": "de", "confidence": other}]
+        assert found(unsure, "en", True) == language
     nothing = [{"language": "en", "confidence": 0.0}]
     assert found(nothing, "en", False) == "de" and found(nothing, "de", False) == "en"
     assert found(nothing, "en", True) == "en", "no other is likely"
