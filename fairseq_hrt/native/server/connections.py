@@ -16,6 +16,7 @@ as tests with 200 connections and all limits that they offer showed:
 import asyncio
 import http
 import logging
+import re
 import socket
 import time
 from typing import Any, Callable, List, Optional, Set, Tuple
@@ -41,6 +42,8 @@ LAST_SECONDS = 1.0
 # Clients that the system lets wait until they are accepted.
 BACKLOG = 128
 _CLOSE = (b"connection", b"close")
+# The beginning of a target that names its host, as clients of proxies send it.
+_ABSOLUTE = re.compile(rb"https?://([^/?]*)", re.IGNORECASE)
 _PHRASES = {int(status): status.phrase.encode() for status in http.HTTPStatus}
 
 
@@ -164,7 +167,13 @@ class Connection(asyncio.BufferedProtocol):
             raise ValueError("a request must have one Host header, or in HTTP/1.0 at most one")
         self._pending = 0
         request.keep_alive = version == "1.1" and self._parser.should_keep_alive()
-        path, _, query = request.target.partition(b"?")
+        whole, target = _ABSOLUTE.match(request.target), request.target
+        if whole is not None:
+            # Its host counts, not that of the header.
+            target = b"/" + target[whole.end() :].removeprefix(b"/")
+            others = [header for header in request.headers if header[0] != b"host"]
+            request.headers = [*others, (b"host", whole[1])]
+        path, _, query = target.partition(b"?")
         request.scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},

@@ -17,7 +17,7 @@ def read_keys(path: Optional[Path]) -> List[str]:
     if path is None:
         return []
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"--key-file {path} cannot be read: {error}") from error
     keys = [line for line in lines if line and not line.startswith("#")]

@@ -130,7 +130,7 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
         # Files in it need not be texts.
         return {**fields, **_together(_parts(body, content_type))}
     try:
-        text = body.decode("utf-8")
+        text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise invalid("the body is not UTF-8") from None
     if re.fullmatch(r"application/(.+\+)?json", kind) or (

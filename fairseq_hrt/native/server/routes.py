@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ..decoding import NumericalError
-from ..io.escaping import printable
+from ..io.escaping import printable, shown
 from ..text.html_text import UnreadableMarkup
 from ..text.texts import DecodedText
 from .detection import LanguageDetector
@@ -240,6 +240,11 @@ class Server:
     async def _fields(self, request: Request) -> Dict[str, Any]:
         # request.url would be put together from the Host that the client sends.
         query = request.scope["query_string"].decode("latin-1")
+        packed = request.headers.get("content-encoding", "identity")
+        if packed.lower() != "identity":
+            raise RequestError(
+                415, f"Content-Encoding {shown(packed)} is not supported: send the body as it is"
+            )
         fields = parse_fields(await request.body(), request.headers.get("content-type", ""), query)
         check_key(fields, request.headers.get("authorization", ""), self.keys)
         return fields

@@ -86,7 +86,7 @@ def read_lexicon(path: str) -> Dict[str, str]:
     if not path:
         return {}
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeError) as error:
         raise ValueError(f"--replace-unk {path}: the lexicon cannot be read: {error}") from error
     lexicon = {}

@@ -333,6 +333,18 @@ def test_one_host_is_meant(address, hosts):
     assert status(found) == 400 and found.endswith(b'{"error":"Invalid HTTP request"}')
 
 
+@pytest.mark.parametrize("target, host, found", [
+    ("/health", "localhost", 200), ("HTTP://localhost/health?a", "evil.example", 200),
+    ("http://evil.example/health", "localhost", 421), ("http://localhost?a", "localhost", 200),
+    ("http://localhost//health", "localhost", 404),
+])  # fmt: skip
+def test_a_target_may_name_the_host(make_client, listening, target, host, found):
+    """As proxies send it; then this host is the one that is asked."""
+    with listening(make_client(allow_hosts=()).app, 20, MOST) as (address, _):
+        head = f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        assert status(talk(address, head.encode())) == found
+
+
 def test_a_client_that_has_closed_its_side_is_answered(address, translator, monkeypatch):
     """Unless it takes long: then it has probably gone."""
     monkeypatch.setattr(connections, "HALF_CLOSED_SECONDS", 0.2)

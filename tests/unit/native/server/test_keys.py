@@ -3,7 +3,7 @@
 import pytest
 
 from fairseq_hrt.native.server.errors import RequestError
-from fairseq_hrt.native.server.keys import check_key
+from fairseq_hrt.native.server.keys import check_key, read_keys
 
 ASKED = {"q": "Good morning.", "source": "en", "target": "de"}
 
@@ -27,6 +27,12 @@ def test_a_key_is_a_field_or_a_bearer_token():
             check_key(fields, authorization, ["a", "b"])
         status = 403 if message == wrong else 400
         assert (caught.value.status, caught.value.message) == (status, message)
+
+
+def test_a_file_of_keys(tmp_path):
+    """Also with a byte-order mark, as some editors write it."""
+    (tmp_path / "keys").write_text("secret\n# of friends\n\n other \n", encoding="utf-8-sig")
+    assert read_keys(tmp_path / "keys") == ["secret", "other"] and read_keys(None) == []
 
 
 @pytest.mark.parametrize("sent", ["utf-8", "latin-1"])

@@ -63,6 +63,7 @@ def test_content_types():
         "a": ["1", "2", "3"]
     }
     assert parse_fields(b" ", "text/plain", "a=") == {"a": ""}
+    assert parse_fields(b'\xef\xbb\xbf{"a": 1}', "application/json", "") == {"a": 1}
     for body, kind, message in (
         (
             b"a",

@@ -1,5 +1,6 @@
 """The HTTP interface: LibreTranslate's words and ours."""
 
+import gzip
 import json
 from types import SimpleNamespace
 
@@ -110,6 +111,14 @@ def test_what_clients_of_libretranslate_send(make_client):
     ):
         answer = client.post(path, files={"file": b"\xff"})
         assert (answer.status_code, answer.json()) == (403, {"error": message})
+
+
+def test_packed_bodies_are_refused_by_name(client):
+    packed = {"content-encoding": "gzip", "content-type": "application/json"}
+    answer = client.post("/translate", content=gzip.compress(b"{}"), headers=packed)
+    assert (answer.status_code, answer.json()["error"]) == (
+        415, "Content-Encoding 'gzip' is not supported: send the body as it is",
+    )  # fmt: skip
 
 
 def test_html_keeps_its_tags(client):

@@ -74,7 +74,7 @@ def test_words_for_unknown_ones():
 
 def test_lexicons(tmp_path):
     path = tmp_path / "lexicon"
-    path.write_text("zebra Zebra 0.9\n\nä ö\n", encoding="utf-8")
+    path.write_text("zebra Zebra 0.9\n\nä ö\n", encoding="utf-8-sig")
     assert read_lexicon(str(path)) == {"zebra": "Zebra", "ä": "ö"} and read_lexicon("") == {}
     path.write_text("a b\nalone\n")
     with pytest.raises(ValueError, match="--replace-unk .* line 2: 'alone'"):
