@@ -14,7 +14,7 @@ from ..io.escaping import printable, shown
 from ..options.values import SCHEMA, DecodingOptions, UnsupportedOption
 from ..runtime.library import LibraryUnavailable
 from ..text.glossary import Glossary
-from ..text.languages import standard
+from ..text.languages import language_of, standard
 from .errors import RequestError, invalid
 from .metrics import Metrics
 from .requests import TranslationRequest, unsupported_language
@@ -360,12 +360,15 @@ class Catalogue:
     def in_own_codes(self, request: TranslationRequest) -> TranslationRequest:
         """The request with the systems' own codes of its languages, in lower case, where it has
         others (``zh-Hans`` for ``zh``, ``pt-BR`` for ``pt_BR``); see
-        :func:`..text.languages.standard`. A code that no system has stays."""
+        :func:`..text.languages.standard`. A language without country and script (``de``) stands for
+        the first one that a system has (``deu_Latn``). A code that no system has stays."""
         own = [code.lower() for code in self.codes]
 
         def known(code: str) -> str:
-            same = (other for other in own if standard(other) == standard(code))
-            return code if code in own else next(same, code)
+            same = [other for other in own if standard(other) == standard(code)]
+            if language_of(code) == standard(code):
+                same += [other for other in own if language_of(other) == standard(code)]
+            return code if code in own else next(iter(same), code)
 
         return replace(request, source=known(request.source), target=known(request.target))
 
@@ -420,8 +423,10 @@ class Catalogue:
 
     def languages(self) -> List[Dict[str, Any]]:
         """The answer of LibreTranslate's route ``/languages``: code, name and target languages of
-        each language. The language itself is one of them, see :meth:`gives_back`."""
+        each language. The language itself is one of them, see :meth:`gives_back`. Where languages
+        have the same name, it has their code behind it."""
         codes = sorted(self.codes)
+        names = [language_name(code) for code in codes]
         targets = {
             code: {code}.union(
                 system.bundle.target_lang
@@ -431,8 +436,12 @@ class Catalogue:
             for code in codes
         }
         return [
-            {"code": code, "name": language_name(code), "targets": sorted(targets[code])}
-            for code in codes
+            {
+                "code": code,
+                "name": name if names.count(name) == 1 else f"{name} ({code})",
+                "targets": sorted(targets[code]),
+            }
+            for code, name in zip(codes, names)
         ]
 
     def choose(self, request: TranslationRequest, source: str) -> ServedSystem:
@@ -466,5 +475,6 @@ class Catalogue:
 
 
 def language_name(code: str) -> str:
-    """The English name of a language, or its code if the name is not listed here."""
-    return LANGUAGES.get(code, code)
+    """The English name of a language, without country and script, or its code if the name is not
+    listed here."""
+    return LANGUAGES.get(language_of(code), code)

@@ -469,6 +469,16 @@ def test_codes_of_libretranslate(make_client):
     assert (refused.status_code, refused.json()) == (400, {"error": "pt-pt is not supported"})
 
 
+def test_codes_without_country_and_script(make_client):
+    client = make_client(["a:eng_Latn-deu_Latn", "b:en_XX-pt_BR"])
+    fields = {"q": "ab", "source": "en", "target": "de"}
+    assert client.post("/translate", json=fields).json() == {"translatedText": "ba"}
+    fields = {"q": "ab", "source": "en_XX", "target": "pt"}
+    assert client.post("/translate", json=fields).json() == {"translatedText": "ba"}
+    refused = client.post("/translate", json={**fields, "source": "en-GB"})
+    assert (refused.status_code, refused.json()) == (400, {"error": "en-gb is not supported"})
+
+
 def test_graphs(make_client, translator):
     asked = []
 

@@ -59,6 +59,10 @@ def test_a_request_finds_its_system():
         {"code": "en", "name": "English", "targets": ["de", "en", "qq"]},
         {"code": "qq", "name": "qq", "targets": ["qq"]},
     ]  # fmt: skip
+    many = Catalogue([served("e", "eng_Latn", "zho_Hans"), served("f", "eng_Latn", "zho_Hant")])
+    assert [one["name"] for one in many.languages()] == [
+        "English", "Chinese (zho_Hans)", "Chinese (zho_Hant)",
+    ]  # fmt: skip
     assert (
         catalogue.choose(asked("de"), "en").name == "a"
         and catalogue.choose(asked("de", "b"), "en").name == "b"
