@@ -29,8 +29,11 @@ class Mark:
             a unit, which is placed before character ``start``, both are the same.
         inside: the marks directly within this one.
         space_before, space_after: whether white space stands before and after a unit.
+        preceding, following: the text has lost a space before or after a unit, between the unit and
+            this character; for ``preceding`` white space, else empty.
         leading: whether a unit begins a line.
-        glued: whether a unit directly precedes a letter or digit and does not directly follow one.
+        glued: whether a unit directly precedes a letter or digit, or a sign before one, and does
+            not directly follow one.
     """
 
     opening: str
@@ -40,6 +43,8 @@ class Mark:
     inside: "List[Mark]" = field(default_factory=list)
     space_before: bool = False
     space_after: bool = False
+    preceding: str = ""
+    following: str = ""
     leading: bool = False
     glued: bool = False
 
@@ -286,7 +291,7 @@ class _Writer:
         self.text, self.words, self.escape = words.text, words, escape
         self.parts: List[str] = []
         self._place = 0
-        self._last, self._space = "", False
+        self._last, self._space, self._following = "", False, ""
 
     def to(self, place: int) -> None:
         """Writes the characters of the translation that are not written yet and stand before index
@@ -308,22 +313,32 @@ class _Writer:
             self.to(start)
         else:
             self.to(min(start + before, end) if before < length else end)
-        if not closing and self._place < len(self.text):
-            self._settle(self.text[self._place])
 
-    def unit(self, written: str, before: bool, after: bool) -> None:
+    def opening(self, written: str) -> None:
+        """Writes an opening tag."""
+        if self._place < len(self.text):
+            self._settle(self.text[self._place])
+        self.parts.append(written)
+
+    def unit(
+        self, written: str, before: bool, after: bool, preceding: str = "", following: str = ""
+    ) -> None:
         """Writes a unit, with a space on those sides where the source has white space (``before``,
-        ``after``)."""
-        if (before or self._space) and self._last and not self._last.isspace():
+        ``after``), and the spaces that the text has lost (``preceding``, ``following``)."""
+        there = self._last.isspace() and self._last != preceding
+        if (before or self._space) and self._last and not there:
             self.parts.append(" ")
         self.parts.append(written)
-        self._last, self._space = written[-1], after
+        self._last, self._space, self._following = written[-1], after, following
 
     def _settle(self, following: str) -> None:
         """Writes a space if the unit written last had one after it in the source, unless the
-        ``following`` character is white space or a punctuation mark such as a comma."""
-        if self._space and not following.isspace() and following not in _CLOSING:
+        ``following`` character is white space or a punctuation mark such as a comma, and was not
+        behind this space in the source."""
+        there = following.isspace() or following in _CLOSING
+        if self._space and (not there or following == self._following):
             self.parts.append(" ")
+            self._last = " "
         self._space = False
 
 
@@ -332,7 +347,7 @@ def _write(mark: Mark, layout: _Layout, writer: _Writer, low: int, high: int) ->
         first, last = _leaf(one, 0), _leaf(one, -1)
         if start < end or (first.closing and layout.wordless(one)):
             writer.tag(start, layout.gap(one.start))
-            writer.parts.append(one.opening)
+            writer.opening(one.opening)
             _write(one, layout, writer, start, end)
             writer.tag(end, layout.gap(one.end), closing=True)
             writer.parts.append(one.closing)
@@ -344,7 +359,7 @@ def _write(mark: Mark, layout: _Layout, writer: _Writer, low: int, high: int) ->
         else:
             writer.tag(start, layout.gap(one.start), closing=not first.leading)
         before, after = layout.spaces(first)[0], layout.spaces(last)[1]
-        writer.unit(_whole(one, layout, writer), before, after)
+        writer.unit(_whole(one, layout, writer), before, after, first.preceding, last.following)
 
 
 def _leaf(mark: Mark, side: int) -> Mark:

@@ -65,11 +65,14 @@ class Passage:
                 if not text:
                     self._bare = False
                     return
-            unit.glued = (
-                text[0].isalnum() and not unit.leading and (self._cut or not self._last.isalnum())
+                unit.following = text[0]
+            # Without the unit two words would be joined.
+            divided = self._cut and not text[0].isspace() and any(map(str.isalnum, text[:2]))
+            unit.glued = not unit.leading and (
+                divided or (text[0].isalnum() and not self._last.isalnum())
             )
-            if self._cut and not text[0].isspace() and any(sign.isalnum() for sign in text[:2]):
-                # Without the unit two words would be joined.
+            if divided:
+                unit.preceding = ""
                 self._append(" ")
         self._append(text)
         self._cut = False
@@ -87,7 +90,10 @@ class Passage:
             # Without the unit, a comma behind it would follow a space: remove the space before.
             self._parts[-1] = self._parts[-1][:-1]
             self._length -= 1
-            self._cut, self._last = True, self._parts[-1][-1:]
+            while self._parts and not self._parts[-1]:
+                self._parts.pop()
+            self._cut, self._last = True, self._parts[-1][-1] if self._parts else ""
+            unit.preceding = self._last if self._last.isspace() else ""
             for element in self._open:
                 element.start = min(element.start, self._length)
         unit.start = unit.end = self._length

@@ -1,6 +1,7 @@
 """A text of a request on its way: cut into sentences, put together from their translations."""
 
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -94,6 +95,21 @@ def test_placeholders_of_plain_text_are_kept_where_that_is_asked_for():
     assert without.sentences == ["Hello", ", see"] and not without.aligned
     without.translations = translated(without)
     assert without.text() == "HELLO {name}, SEE https://a.b/.\n%s & <b>"
+
+
+@pytest.mark.parametrize("text", [
+    "three  %d", "three\n %d", "three \t%d", "%d  three", "{name} %xy", "{name} {name} …three",
+    "%d ?three", "a three  {name}%3", "a three {name}.3", "three  %d  three", "three  {name} %d three",
+    " <b> %d three", "three\xa0 %d. three", "a  three",
+])  # fmt: skip
+def test_white_space_beside_placeholders_stays(text):
+    decoded = DecodedText(text, "text", "en", re.compile(r"\w+|\S").findall, keep=True)
+    for one in decoded.sentences:
+        tokens = re.findall(r"\w+|\S", one)
+        decoded.translations.append(
+            SimpleNamespace(text=one, tokens=tokens, alignment=range(len(tokens)))
+        )
+    assert decoded.text() == text
 
 
 def test_nothing_to_translate():
