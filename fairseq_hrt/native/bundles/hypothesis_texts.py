@@ -1,6 +1,17 @@
 """The text of a translation, from the subwords that a decoder found."""
 
-from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 from ..decoding import Hypothesis
 from ..text.dictionary import Words
@@ -43,8 +54,8 @@ class HypothesisTexts:
 
     def __init__(self, pipeline: TextPipeline, target: Words, subwords: str) -> None:
         self._pipeline, self._target, self._subwords = pipeline, target, subwords
-        # {(term, decoding options): its translation alone}
-        self._alone: Dict[Tuple[str, Tuple[Tuple[str, str], ...]], str] = {}
+        # {term: its translation alone}
+        self._alone: Dict[str, str] = {}
 
     def symbols(self, hypothesis: Hypothesis) -> List[str]:
         """The subwords of a hypothesis, ``</s>`` included."""
@@ -137,33 +148,38 @@ class HypothesisTexts:
         return best
 
     def terms(
-        self,
-        pieces: Sequence[PreparedLine],
-        glossary: Optional[Glossary],
-        options: Mapping[str, str],
-        translate: Translate,
+        self, pieces: Sequence[PreparedLine], glossary: Optional[Glossary], translate: Translate
     ) -> List[PieceTerms]:
-        """Finds the glossary's terms in each piece. ``translate`` translates terms alone; these
-        translations are kept for later calls with the same decoding ``options``."""
+        """Finds the glossary's terms in each piece. ``translate`` translates terms alone, see
+        :meth:`alone`."""
         if glossary is None:
             return [NO_TERMS] * len(pieces)
-        found = [[*_terms_in(piece, glossary)] for piece in pieces]
+        found = [[*terms_in(piece, glossary)] for piece in pieces]
         names = [
             [piece.own_text[one.start : one.end] for one in own]
             for piece, own in zip(pieces, found)
         ]
-        way, kept = tuple(sorted(options.items())), self._alone
+        kept = self.alone([name for own in names for name in own], translate)
+        return [PieceTerms(own, [kept[name] for name in texts]) for own, texts in zip(found, names)]
+
+    def alone(self, names: Sequence[str], translate: Translate) -> Mapping[str, str]:
+        """The translations of terms alone, {term: translation}, with those of other terms. They are
+        kept for later calls; ``translate`` translates those that are new."""
+        kept = self._alone
         if len(kept) > _MOST_ALONE:
-            self._alone = kept = {}
-        new = sorted({name for own in names for name in own if (name, way) not in kept})
+            # Another thread may be looking at the old ones.
+            self._alone = kept = dict([*kept.items()][_MOST_ALONE // 2 :])
+        new = sorted(set(names).difference(kept))
         for name, best in zip(new, translate(new)):
-            kept[name, way] = "" if best is None else self.text(best[1], best[0], None)[0]
-        return [
-            PieceTerms(own, [kept[name, way] for name in texts]) for own, texts in zip(found, names)
-        ]
+            kept[name] = "" if best is None else self.text(best[1], best[0], None)[0]
+        return kept
+
+    def new(self, names: Iterable[str]) -> List[str]:
+        """Those of some terms whose translations are not kept, each once."""
+        return sorted(set(names).difference(self._alone))
 
 
-def _terms_in(piece: PreparedLine, glossary: Glossary) -> Iterator[Term]:
+def terms_in(piece: PreparedLine, glossary: Glossary) -> Iterator[Term]:
     """The terms in a piece of a line; none where only the cut through a word made a word of it."""
     begin = piece.span[0] if piece.span else 0
     for one in glossary.find(piece.own_text):

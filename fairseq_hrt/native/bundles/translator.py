@@ -32,7 +32,7 @@ from .asynchronous import AsyncTranslation
 from .bundle import Bundle
 from .decoder import OF_LOADING, Decoder, Wanted, Watch
 from .fallback import FallbackDecoder
-from .hypothesis_texts import HypothesisTexts
+from .hypothesis_texts import HypothesisTexts, terms_in
 from .translation import (
     DEFAULTS,
     LONGEST,
@@ -157,18 +157,10 @@ class Translator:
         )
         decoder, prepared = self._either, self._prepared(options, wanted, given)
         pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
-
-        def translate(texts: Sequence[str]) -> List[Optional[Tuple[PreparedLine, Hypothesis]]]:
-            cut = [own[:1] for own in self._cut(texts, self._longest)[0]]
-            ids = [self._ids(piece) for own in cut for piece in own]
-            best = iter(decoder.decode(prepared, ids, wanted, Watch(cancelled=cancelled)))
-            return [(own[0], next(best)[0]) if own else None for own in cut]
-
         terms = self._texts.terms(
             [piece for own in pieces for piece in own],
             Glossary.of(glossary) or self.glossary,
-            options,
-            translate,
+            lambda texts: self._alone(texts, batch_size, cancelled),
         )
         self.terms_found += sum(len(own.found) for own in terms)
         if not aligned and (
@@ -201,6 +193,47 @@ class Translator:
             ]
             results.append(join_pieces(raw_text(line), parts))
         return results[0] if single else results
+
+    def _alone(
+        self, texts: Sequence[str], size: int, cancelled: Optional[Callable[[], bool]]
+    ) -> List[Optional[Tuple[PreparedLine, Hypothesis]]]:
+        """Translates terms alone, in batches of ``size``: for each its first piece with its best
+        translation, None for one without words. Whatever a call asks for, its options are the
+        translator's own, so that many terms take little time and their translations can be kept.
+        """
+        cut = [own[:1] for own in self._cut(texts, self._longest)[0]]
+        wanted, options = Wanted(size, scores=False), {**self._chosen({})[0], "nbest": "1"}
+        best = iter(
+            self.decoder.decode(
+                self.decoder.prepare(options, wanted, frozenset()),
+                [self._ids(piece) for own in cut for piece in own],
+                wanted,
+                Watch(cancelled=cancelled),
+            )
+        )
+        return [(own[0], next(best)[0]) if own else None for own in cut]
+
+    def new_terms(self, lines: Sequence[str], glossary: Glossary) -> List[str]:
+        """The terms of a glossary in raw lines that :meth:`translate` would have to translate alone
+        before the lines, each once; see :meth:`prepare_terms`."""
+        pieces = [PreparedLine(line, ()) for line in lines]
+        found = (
+            (one.own_text[term.start : term.end])
+            for one in pieces
+            for term in terms_in(one, glossary)
+        )
+        return self._texts.new(found)
+
+    def prepare_terms(
+        self,
+        terms: Sequence[str],
+        *,
+        batch_size: int = 32,
+        cancelled: Optional[Callable[[], bool]] = None,
+    ) -> None:
+        """Translates terms alone, as results of :meth:`new_terms`, and keeps their translations for
+        later calls of :meth:`translate`. ``batch_size`` and ``cancelled`` are as there."""
+        self._texts.alone(terms, lambda new: self._alone(new, batch_size, cancelled))
 
     async def translate_async(
         self,
@@ -245,32 +278,38 @@ class Translator:
 
     def graphs(
         self,
-        lines: Sequence[Line],
+        lines: Union[str, Sequence[Line]],
         *,
         batch_size: int = 32,
         cancelled: Optional[Callable[[], bool]] = None,
         given: Optional[FrozenSet[str]] = None,
         **decoding: Any,
-    ) -> List[List[Dict[str, Any]]]:
+    ) -> Any:
         """The graphs that a ``dag_transformer`` writes for raw lines, as dictionaries; see
         :func:`..decoding.graphs.describe_graph`.
 
         Args:
-            lines: raw text, or the :class:`PreparedLine` objects that :meth:`prepare` made of it.
+            lines: raw text, or the :class:`PreparedLine` objects that :meth:`prepare` made of it; a
+                single string is one line.
             batch_size, cancelled, given, decoding: as for :meth:`translate`.
 
         Returns:
-            For each line the graphs of its pieces: one, unless the line is empty or was split.
+            For each line, or for the only one, the list of the graphs of its pieces: one, unless
+            the line is empty or was split.
 
         Raises:
             ValueError: the model writes no graphs, or an option is invalid.
+            TypeError: a line is neither a str nor a :class:`PreparedLine`.
         """
+        rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
+        require_lines(rows)
         wanted = Wanted(checked_batch_size(batch_size), graphs=True)
         given = frozenset(decoding) if given is None else given
         prepared = self._prepared(self._chosen(decoding)[0], wanted, given)
-        pieces, flat = self._cut(lines, _longest_piece(self._either, prepared))
+        pieces, flat = self._cut(rows, _longest_piece(self._either, prepared))
         documents = iter(self._either.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
-        return [[next(documents) for _ in own] for own in pieces]
+        found = [[next(documents) for _ in own] for own in pieces]
+        return found[0] if isinstance(lines, str) else found
 
     def score(
         self,

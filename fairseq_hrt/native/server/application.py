@@ -107,7 +107,7 @@ def create_application(settings: Settings, load: LoadTranslator = load_translato
         middleware = [
             Middleware(
                 CORSMiddleware,
-                allow_origins=[canonical_origin(settings.allow_origin)],
+                allow_origins=[canonical_origin(settings.allow_origin) or ""],
                 allow_methods=["GET", "POST"],
                 allow_headers=["*"],
             )

@@ -286,8 +286,14 @@ class Server:
             raise invalid(
                 f"request ({len(sentences)}) exceeds sentence limit ({limit}): send fewer sentences"
             )
-        require_room(system, len(sentences), options, self.settings)
+        terms = await self._prepared(
+            wanted, lambda: system.translator.new_terms(sentences, glossary) if glossary else []
+        )
+        require_room(system, len(sentences), options, self.settings, len(terms))
         try:
+            if terms:
+                # In batches of their own, between which others have their turn.
+                await system.submit(terms, terms=True)
             found = await system.submit(sentences, **options) if sentences else []
         except NumericalError as error:
             logger.error("%s: %s", system.name, printable(str(error)))

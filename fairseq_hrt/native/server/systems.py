@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..bundles.batching import Batcher, QueueClosed, QueueFull
 from ..bundles.bundle import Bundle, load_bundle
 from ..bundles.decoder import OF_LOADING
-from ..bundles.translation import LONGEST, PreparedLine, join_pieces
+from ..bundles.translation import LONGEST, PreparedLine, join_pieces, raw_text
 from ..families import family_of_task
 from ..io.escaping import printable, shown
 from ..options.values import SCHEMA, DecodingOptions, UnsupportedOption
@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 # (folder of a bundle, settings, and by name a system's options of loading, if it has any) → what
 # translates, with the methods of bundles.translator.Translator that are used here: ``prepare``,
-# ``translate``, ``identity``, ``describe``, ``unknown_words``, its ``bundle`` and, where it aligns
-# words, ``in_words``.
+# ``translate``, ``identity``, ``describe``, ``unknown_words``, its ``bundle``; where it aligns
+# words, ``in_words``; where there are glossaries, ``new_terms`` and ``prepare_terms``.
 LoadTranslator = Callable[..., Any]
 
 # The option with which translations have alignments.
@@ -70,7 +70,9 @@ class ServedSystem:
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
         """Puts sentences into the queue and waits for their translations, one for each, in order;
-        see :meth:`..bundles.batching.Batcher.submit`. ``options``: their decoding options.
+        see :meth:`..bundles.batching.Batcher.submit`. ``options``: their decoding options;
+        ``graph`` for their graphs; ``glossary``; or ``terms`` alone: the sentences are terms of a
+        glossary, whose translations are only kept.
 
         Raises:
             RequestError: the queue is full (status 429) or closed (503).
@@ -130,7 +132,9 @@ def load_served(
     def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
         # The system's own options must not stand in the way of what a request asks for.
         asked = {
-            name: value for name, value in options.items() if name not in ("graph", "glossary")
+            name: value
+            for name, value in options.items()
+            if name not in ("graph", "glossary", "terms")
         }
         # The buffers of a decoder grow with sentences, beam and length.
         more = {**usual, **asked}
@@ -142,6 +146,10 @@ def load_served(
             given=frozenset(asked),
             **{**own, **asked},
         )
+        if options.get("terms", False):
+            names = [raw_text(piece) for piece in pieces]
+            translator.prepare_terms(names, batch_size=size, cancelled=batcher.given_up)
+            return [None] * len(pieces)
         if options.get("graph", False):
             return translator.graphs(list(pieces), **common)
         if "glossary" in options:
@@ -156,6 +164,8 @@ def load_served(
         return found
 
     def join(sentence: str, results: List[Any], options: Dict[str, Any]) -> Any:
+        if options.get("terms", False):
+            return None
         if options.get("graph", False):
             return [graph for graphs in results for graph in graphs]
         return join_pieces(sentence, results)
@@ -208,7 +218,11 @@ def _drop_unanswered(translation: Any, aligned: bool) -> None:
 
 
 def require_room(
-    system: ServedSystem, sentences: int, options: Mapping[str, Any], settings: Settings
+    system: ServedSystem,
+    sentences: int,
+    options: Mapping[str, Any],
+    settings: Settings,
+    terms: int = 0,
 ) -> None:
     """Refuses a request whose translations could take more memory than those of the largest request
     that chooses no options.
@@ -218,6 +232,7 @@ def require_room(
         sentences: number of the request's sentences.
         options: the request's decoding options.
         settings: the limits of a request.
+        terms: number of the terms of a glossary that have to be translated alone, too.
 
     Raises:
         RequestError: status 400; the message tells what to change.
@@ -227,12 +242,13 @@ def require_room(
     hypotheses = int({**usual, **options}.get("nbest", DecodingOptions().nbest))
     longer = max(1.0, _longest({**usual, **options}) / _longest(usual))
     most = settings.max_sentences * (settings.max_alternatives + 1)
-    if sentences * hypotheses * longer > most:
+    if sentences * hypotheses * longer + terms > most or terms > settings.max_queue:
         length = f", {longer:.1f} times as long as usual" * (longer > 1)
+        also = f", and {terms} terms of a glossary," * (terms > 0)
         raise invalid(
-            f"{sentences} sentences with {hypotheses} translations each{length} exceed what one"
-            f" request may take ({most} translations of usual length): ask for fewer sentences at a"
-            " time"
+            f"{sentences} sentences with {hypotheses} translations each{length}{also} exceed what"
+            f" one request may take ({most} translations of usual length): ask for fewer sentences"
+            " at a time"
         )
 
 

@@ -13,7 +13,7 @@ import fairseq_hrt
 from fairseq_hrt.cli.output_lines import by_sentence
 from fairseq_hrt.native.bundles import bundle
 from fairseq_hrt.native.bundles.decoder import Wanted
-from fairseq_hrt.native.bundles.hypothesis_texts import _terms_in
+from fairseq_hrt.native.bundles.hypothesis_texts import terms_in
 from fairseq_hrt.native.bundles.translation import PreparedLine, join_pieces
 from fairseq_hrt.native.bundles.translator import Translator
 from fairseq_hrt.native.decoding import Hypothesis
@@ -147,11 +147,30 @@ def test_terms_get_their_given_translations(bundles, engine):
     assert given.translate(WITH_TERMS, max_len_b=8) == [one.text for one in found]
 
 
+def test_terms_are_translated_alone_as_usual_whatever_a_call_asks_for(folder, monkeypatch):
+    """Many terms with a wide beam or long translations would take long."""
+    model = fairseq_hrt.from_pretrained(folder, device="cpu", max_len_b=4, nbest=2, beam=2)
+    decode, asked = model.decoder.decode, []
+
+    def counted(prepared, rows, wanted, watch):
+        found = decode(prepared, rows, wanted, watch)
+        asked.append([len(rows), len(found[0]) if found else 0])
+        return found
+
+    monkeypatch.setattr(model.decoder, "decode", counted)
+    glossary = Glossary({"a b": "Ach", "c": "See"})
+    assert model.new_terms(["c a  b c", "d"], glossary) == ["a  b", "c"]
+    model.prepare_terms(["c", "a  b"])
+    assert model.new_terms(["c a  b", "a b"], glossary) == ["a b"]
+    model.translate(["c a b", "d"], glossary=glossary, beam=4, nbest=4, min_len=3, max_len_b=9)
+    assert asked == [[2, 1], [1, 1], [2, 4]]
+
+
 def test_a_cut_through_a_word_makes_no_terms():
     line = PreparedLine("start art st", ["st@@", "art", "art", "st"])
     pieces = PreparedLine.pieces(line, SimpleNamespace(prefix_length=0), 1)
     terms = Glossary({"art": "Kunst", "st": "Sankt"})
-    found = [[term.translation for term in _terms_in(piece, terms)] for piece in pieces]
+    found = [[term.translation for term in terms_in(piece, terms)] for piece in pieces]
     assert found == [[], [], ["Kunst"], ["Sankt"]]
 
 
@@ -186,6 +205,10 @@ def test_graphs_of_prepared_lines(bundles, engine):
     model = loaded(bundles / "dag", engine)
     prepared = [piece for line in ("a b c", "", "j") for piece in model.prepare(line)]
     assert model.graphs(prepared) == model.graphs(["a b c", "", "j"])
+    assert model.graphs("a b c") == model.graphs(["a b c"])[0]
+    for lines in ([b"a"], [None], b"a"):
+        with pytest.raises(TypeError, match="line 0 is .*: give strings"):
+            model.graphs(lines)
 
 
 @EITHER

@@ -43,12 +43,22 @@ class ReversingTranslator:
     def __init__(self):
         self.batches = []
         self.before = lambda lines: None
+        # Batches of terms.
+        self.terms = []
 
     def unknown_words(self, line):
         return ["unknown"] if "?" in line else []
 
     def prepare(self, line):
         return [line]
+
+    def new_terms(self, lines, glossary):
+        known = {term for batch in self.terms for term in batch}
+        found = {line[one.start : one.end] for line in lines for one in glossary.find(line)}
+        return sorted(found - known)
+
+    def prepare_terms(self, terms, *, batch_size, cancelled):
+        self.terms.append(terms)
 
     def translate(
         self, lines, *, details, batch_size=32, nbest=1, cancelled=None, given=None, **decoding

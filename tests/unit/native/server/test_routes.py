@@ -424,6 +424,12 @@ def test_glossaries(translator, tmp_path):
         refused = client.post("/v1/translate", json={**fields, "glossary": {"a": ""}})
         assert refused.status_code == 400
         assert "glossary: a translation is empty: fill it in" in refused.json()["error"]
+        assert translator.terms == [["ab", "ef"], ["cd"]]
+        # None of their batches is larger than one of sentences.
+        many = {f"k{number}": "x" for number in range(70)}
+        whole = {**ASKED, "q": " ".join(many), "glossary": many}
+        assert client.post("/translate", json=whole).status_code == 200
+        assert [len(batch) for batch in translator.terms[2:]] == [32, 32, 6]
 
 
 def test_languages_with_capitals(make_client):

@@ -372,6 +372,14 @@ def test_how_much_a_request_may_hold(sentences, options, message):
     assert caught.value.status == 400
 
 
+def test_terms_of_a_request_are_counted():
+    settings, system = Settings(systems=(("x", Path("folder")),)), served("x", "en", "de")
+    require_room(system, 384, {"nbest": 15}, settings, 384)
+    for sentences, terms in ((384, 385), (1, 4097)):
+        with pytest.raises(RequestError, match=f"each, and {terms} terms of a glossary, exceed"):
+            require_room(system, sentences, {"nbest": 15}, settings, terms)
+
+
 def test_options_of_a_system_do_not_stand_in_the_way_of_a_request():
     """Nor do those that are added for several hypotheses."""
     translator, settings = (
