@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Dict, Iterator, List, Tuple
 
 from ..native.io.progress import Doing, Progress, count_lines
 from ..native.io.streams import is_stream, writing
+from ..native.options.effects import require_scoring
 from .binary import require_text
 from .command import command
 from .jobs import input_lines, read_line
@@ -75,6 +76,7 @@ def run(options: argparse.Namespace) -> None:
             f"--set forced_start={settings['forced_start']}: given translations have"
             " their own beginning; leave it out"
         )
+    require_scoring(settings)
     names = [None if str(path) == "-" else path for path in (options.sources, options.targets)]
     if names == [None, None]:
         raise ValueError("- is given twice: the standard input can be read only once")

@@ -12,21 +12,11 @@ from typing import Container, Dict, List, Sequence
 
 from ..native.bundles.data_options import SEARCH
 from ..native.options.conditions import did_you_mean, flag
+from ..native.options.misplaced import MISPLACED
 from ..native.options.schema import CALLER, ENGINES
 from ..native.options.values import KINDS, SCHEMA, check_value
 
 COMMON = tuple(name for name, option in SCHEMA.items() if option.request is not None)
-# Names that are no options of decoding, with what takes their place.
-_ELSEWHERE = {
-    "batch_size": "--batch-size, to serve --max-batch",
-    "data": "the folder as an argument",
-    "device": "--device",
-    "engine": "--engine",
-    "max_sentences": "--batch-size, to serve --max-batch",
-    "path": "the folder as an argument",
-    "threads": "--threads",
-    "use_shortlist": "--shortlist",
-}
 
 
 def add_decoding_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,9 +115,11 @@ def read_settings(pairs: Sequence[str], more: Container[str] = ()) -> Dict[str, 
         if not equals:
             raise ValueError(f"--set {pair}: give OPTION=VALUE, e.g. --set beam=5")
         name, value = name.strip().lstrip("-").replace("-", "_"), value.strip()
-        if name in _ELSEWHERE and name not in more:
+        if name in MISPLACED and name not in more:
+            instead = MISPLACED[name][0]
             raise ValueError(
-                f"--set {name}={value} is not an option of decoding: give {_ELSEWHERE[name]}"
+                f"--set {name}={value} is not an option of decoding: "
+                + (f"give {instead}" if instead else "leave it out")
             )
         if name in SCHEMA and SCHEMA[name].origin != CALLER:
             # "false" leaves out any option, not only a switch.
@@ -151,7 +143,8 @@ def _require_known(name: str, pair: str) -> None:
     if name in own or name in (foreign or SEARCH):
         return
     listed = "--options explains all" if foreign else "translate --help lists the common ones"
-    meant = did_you_mean(name, [*own, *sorted(SEARCH), *_ELSEWHERE])
+    elsewhere = [one for one, (instead, _) in MISPLACED.items() if instead]
+    meant = did_you_mean(name, [*own, *sorted(SEARCH), *elsewhere])
     raise ValueError(f"--set {pair}: there is no such option{meant or f'; fairseq-hrt {listed}'}")
 
 

@@ -286,7 +286,7 @@ class TorchDecoder:
         arguments += option_arguments(
             {name: value for name, value in chosen.items() if name != "task"}
         )
-        config = generation_config(arguments, f"decoding options {chosen}")
+        config = generation_config(arguments, "decoding options")
         task, saved = config.task, self.trained_task
         given = {
             argument[2:].partition("=")[0].replace("-", "_")

@@ -194,6 +194,11 @@ class Batcher:
         with self._submitted:
             if self._closed:
                 raise QueueClosed("the queue is closed and takes no more sentences; make another")
+            if len(answers) > self._max_queue:
+                raise QueueFull(
+                    f"{len(answers)} sentences do not fit into a queue of {self._max_queue}: give"
+                    " fewer at a time"
+                )
             if self._waiting + len(answers) > self._max_queue:
                 raise QueueFull(
                     f"the queue is full: at most {self._max_queue} sentences may wait; try again"

@@ -209,6 +209,11 @@ class NativeDecoder:
                 " bundle's model alone; use --engine torch"
             )
         plan = plan_search(self.engine.header, found, given)
+        if "seed" in given and "seed" in asked:
+            raise ValueError(
+                f"--seed {asked['seed']}: the native engine draws nothing at random; leave --seed"
+                " out"
+            )
         check_dictionaries(plan.options, self.source.words, self.target.words)
         if found.prefix_size:
             raise ValueError(

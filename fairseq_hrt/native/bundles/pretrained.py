@@ -57,8 +57,8 @@ def from_pretrained(
     engine = _FORMERLY.get(engine, engine)
     if engine not in ENGINES:
         raise ValueError(f"engine {engine!r} is unknown: choose one of {', '.join(ENGINES)}")
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads={threads}: give at least 1")
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise ValueError(f"threads={threads!r}: give an integer, at least 1")
     folder, glossary = Path(path), Glossary.of(glossary)
     if engine == "native" and device not in (None, "cpu"):
         raise ValueError(

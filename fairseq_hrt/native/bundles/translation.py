@@ -124,9 +124,11 @@ class Translation:
 
 
 def checked_batch_size(size: int) -> int:
-    """Returns ``size``; raises ValueError if it is not positive."""
-    if size < 1:
-        raise ValueError(f"batch_size={size}: give the number of sentences per batch, at least 1")
+    """Returns ``size``; raises ValueError if it is not a positive integer."""
+    if not isinstance(size, int) or size < 1:
+        raise ValueError(
+            f"batch_size={size!r}: give the number of sentences per batch, an integer of at least 1"
+        )
     return size
 
 
@@ -154,8 +156,7 @@ def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: in
         raise ValueError(
             f"{len(sources)} sources but {len(targets)} targets: they must correspond line by line"
         )
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: give the number of pairs per batch, at least 1")
+    checked_batch_size(batch_size)
 
 
 def require_lengths(number: int, lengths: Sequence[int], longest: Sequence[int]) -> None:

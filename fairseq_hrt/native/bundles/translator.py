@@ -24,6 +24,8 @@ from typing import (
 
 from ..decoding import Hypothesis
 from ..options.conditions import option_text
+from ..options.effects import require_scoring
+from ..options.misplaced import require_decoding
 from ..text.glossary import GivenGlossary, Glossary
 from ..text.replacement import mostly_unknown, read_lexicon, unknown_words
 from ..text.sentences import split
@@ -80,6 +82,7 @@ class Translator:
         glossary: GivenGlossary = None,
         **decoding: Any,
     ) -> None:
+        require_decoding(decoding)
         self.bundle, self.decoder = bundle, decoder
         self.glossary, self.terms_found = Glossary.of(glossary), 0
         self.pipeline = bundle.pipeline()
@@ -331,12 +334,14 @@ class Translator:
         Args:
             sources, targets: equally many raw lines; a pair with an empty line has no score (None).
             batch_size: pairs scored together.
-            decoding: options of ``fairseq-generate`` for this call.
+            decoding: options for this call that change scores, such as ``hrt_decode_chunk``.
 
         Raises:
-            ValueError: the numbers of lines differ, or a line is longer than the model takes.
+            ValueError: the numbers of lines differ, a line is longer than the model takes, or an
+                option changes no score.
         """
         require_pairs(sources, targets, batch_size)
+        require_scoring(decoding)
         wanted = Wanted(batch_size, given=True)
         options = self._chosen(decoding)[0]
         prepared = self._prepared(options, wanted, frozenset(decoding))
@@ -383,16 +388,9 @@ class Translator:
         without this option.
 
         Raises:
-            ValueError: the lexicon cannot be read, or an option (engine, weights) can only be
-                chosen when a bundle is loaded.
+            ValueError: the lexicon cannot be read, or a name is no option of decoding.
         """
-        for name in ("engine", "weights"):
-            if name in decoding or name in self.defaults:
-                raise ValueError(
-                    f"{name} is not an option of translating: the weights belong to the bundle, and"
-                    " the engine is chosen when the bundle is loaded (engine=..., --engine); leave"
-                    f" {name} out"
-                )
+        require_decoding(decoding)
         chosen = dict(self.defaults)
         chosen.update((name, option_text(value)) for name, value in decoding.items())
         asked = chosen.pop("replace_unk", "false")

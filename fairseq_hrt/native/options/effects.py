@@ -125,6 +125,25 @@ def require_rating(
         )
 
 
+def require_scoring(given: Mapping[str, Any]) -> None:
+    """Refuses options of a search, which the scoring of given translations does without: those of
+    ``fairseq-generate``, and ``replace_unk``.
+
+    Args:
+        given: the options that the user gives now, {name: value}; of others nothing is said.
+
+    Raises:
+        ValueError: there is such an option; the message names it.
+    """
+    for name, value in given.items():
+        of_search = name in SCHEMA and SCHEMA[name].origin in (FAIRSEQ, CALLER)
+        if (of_search or name == "replace_unk") and value not in (False, "false"):
+            raise ValueError(
+                f"{flag(name)} {value} changes no score: given translations are scored without a"
+                f" search; leave out {flag(name)}"
+            )
+
+
 def read(options: Mapping[str, Option], *configurations: Any) -> Dict[str, Any]:
     """Collects the values of options, and of the options that their conditions depend on, from
     configurations: {name: value}. Options that no configuration has are left out.

@@ -136,8 +136,8 @@ def _check_results(header: Header, options: DecodingOptions) -> None:
     family = header.record
     if options.alignments and not family.writes_in_order(header):
         raise ValueError(
-            f"--replace-unk needs alignments, but the words of a {family.model} are not aligned"
-            " with the source; leave --replace-unk out, and give --unkpen inf to forbid <unk>"
+            f"alignments, which --replace-unk needs: the words of a {family.model} are not aligned"
+            " with the source; leave both out, and give --unkpen inf to forbid <unk>"
         )
     if options.print_alignment is not None and not family.writes_in_order(header):
         raise ValueError(

@@ -300,9 +300,8 @@ class Server:
             message = "this system's model computed NaN: the model is broken"
             raise RequestError(500, message) from None
         except ValueError as error:
-            # A decoder's words may name files.
             logger.warning("%s refused a request: %s", system.name, printable(str(error)))
-            raise invalid("this system refuses these options: leave some of them out") from None
+            raise _refusal(error, system, "this system refuses these options") from None
         results = iter(found)
         for text in texts:
             text.translations = [next(results) for _ in text.sentences]
@@ -323,10 +322,9 @@ class Server:
                 else []
             )
         except ValueError as error:
-            logger.warning("%s draws no graph: %s", system.name, error)
-            raise invalid(
-                "this system does not draw graphs with these options: leave some of them out"
-            ) from None
+            logger.warning("%s draws no graph: %s", system.name, printable(str(error)))
+            refused = "this system does not draw graphs with these options"
+            raise _refusal(error, system, refused) from None
         for sentence, graphs in zip(sentences, found):
             # A sentence that was cut has several: the first one is shown.
             sentence["graph"] = graphs[0] if graphs else None
@@ -352,6 +350,17 @@ def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
             for other in translation.alternatives
         ],
     }
+
+
+def _refusal(error: ValueError, system: ServedSystem, message: str) -> RequestError:
+    """The answer to a request whose options a decoder refuses: ``message`` and what the decoder
+    says, unless that may name a file."""
+    said = printable(str(error))
+    # The names of options may stand side by side: --max-len-a/--max-len-b.
+    words = [word.strip(":;,.'") for word in said.split() if not word.startswith("--")]
+    if any("/" in word or "\\" in word or word == str(system.bundle.folder) for word in words):
+        said = "leave some of them out"
+    return invalid(f"{message}: {said}")
 
 
 def _finite(score: Optional[float]) -> Optional[float]:

@@ -84,6 +84,7 @@ def test_a_score_per_line(run, monkeypatch):
     ("x x --batch-size 0", "--batch-size 0 must be at least 1"),
     ("x x --set baem=1", "did you mean beam?"),
     ("x x --set forced_start=a", "--set forced_start=a: given translations have their own"),
+    ("x x --set beam=5", "--beam 5 changes no score"),
     ("many long", "the target of line 35 has 9 subwords"),
 ])  # fmt: skip
 def test_what_is_refused_leaves_nothing(run, arguments, message):

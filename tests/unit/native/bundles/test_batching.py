@@ -125,6 +125,15 @@ def test_a_full_queue_refuses(gate):
     assert occupied(gate, scenario, max_queue=2) == ["A", "B"]
 
 
+def test_more_than_a_queue_holds_never_fits(gate):
+    async def scenario(own):
+        with pytest.raises(QueueFull, match="3 sentences do not fit into a queue of 2: give fewer"):
+            await own.submit(["a", "b", "c"])
+        gate.open.set()
+
+    occupied(gate, scenario, max_queue=2)
+
+
 def test_what_was_given_up_is_not_decoded(gate):
     async def scenario(own):
         given_up = asyncio.ensure_future(own.submit(["nobody waits"]))

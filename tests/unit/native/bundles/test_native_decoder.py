@@ -146,15 +146,21 @@ TARGETS = ["A B", "A", " ", "I zzz </s>", "A B C D E", "B"]
 
 def test_given_translations_have_the_scores_of_pytorch(bundles):
     native, torch = (loaded(bundles / "autoregressive", engine) for engine in ("native", "torch"))
+    searching = tuple(
+        fairseq_hrt.from_pretrained(
+            bundles / "autoregressive", device="cpu", engine=engine, lenpen=2.0, beam=3, max_len_b=1
+        )
+        for engine in ("native", "torch")
+    )
     jacobi = {"task": "translation_jacobi"}
-    for options in (
-        {},
-        {"batch_size": 2},
-        {"lenpen": 2.0, "beam": 3, "max_len_b": 1},
-        {**jacobi, "beam": 3, "nbest": 2},
-        jacobi,
+    for models, options in (
+        ((native, torch), {}),
+        ((native, torch), {"batch_size": 2}),
+        (searching, {}),
+        (searching, jacobi),
+        ((native, torch), jacobi),
     ):
-        expected, found = (model.score(SOURCES, TARGETS, **options) for model in (torch, native))
+        found, expected = (model.score(SOURCES, TARGETS, **options) for model in models)
         for one, other in zip(found, expected):
             close = [(given.score, given.positional_scores) for given in (one, other)]
             assert (close[0][0] is None) == (close[1][0] is None)
@@ -182,8 +188,14 @@ def test_given_translations_have_the_scores_of_pytorch(bundles):
             with pytest.raises(ValueError, match=message):
                 model.score(sources, targets)
     for model in (native, torch):
-        with pytest.raises(ValueError, match="batch_size=0: give the number of pairs"):
-            model.score(["a"], ["A"], batch_size=0)
+        for size in (0, "3"):
+            with pytest.raises(ValueError, match=f"batch_size={size!r}: give the number of sent"):
+                model.score(["a"], ["A"], batch_size=size)
+        for name, value in (("beam", 5), ("lenpen", 2), ("replace-unk", True)):
+            with pytest.raises(ValueError, match=f"--{name} {value} changes no score: "):
+                model.score(["a"], ["A"], **{name.replace("-", "_"): value})
+    with pytest.raises(ValueError, match="--seed 1: the native engine draws nothing at random"):
+        native.translate("a", seed=1)
 
 
 def test_given_translations_are_prepared_as_their_language_wants(bundles, monkeypatch):

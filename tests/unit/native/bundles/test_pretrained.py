@@ -22,8 +22,9 @@ from fairseq_hrt.native.server.settings import Settings
 def test_engines(bundles, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="engine 'fast' is unknown"):
         fairseq_hrt.from_pretrained(bundles / "hrt", engine="fast")
-    with pytest.raises(ValueError, match="threads=0"):
-        fairseq_hrt.from_pretrained(bundles / "hrt", threads=0)
+    for threads in (0, "2"):
+        with pytest.raises(ValueError, match=f"threads={threads!r}: give an integer"):
+            fairseq_hrt.from_pretrained(bundles / "hrt", threads=threads)
     with pytest.raises(ValueError, match="the native engine decodes on the CPU"):
         fairseq_hrt.from_pretrained(bundles / "hrt", engine="native", device="cuda")
     plain = write_bundle(tmp_path / "plain", "autoregressive").folder

@@ -305,15 +305,19 @@ def test_a_decoder_is_told_what_is_wanted(folder):
     assert model.translate(["a"], details=True)[0].score == -1.0 and decoder.asked[-1][1].scores
 
 
-@pytest.mark.parametrize("name", ["engine", "weights"])
-def test_how_a_bundle_is_loaded_is_no_option_of_a_call(folder, name):
-    model = Translator(bundle.load_bundle(folder), Refusing())
-    with pytest.raises(
-        ValueError, match=f"{name} is not an option of translating: the weights belong to"
-    ):
-        model.translate("a b", **{name: "native"})
-    with pytest.raises(ValueError, match=f"{name} is not an option"):
-        Translator(bundle.load_bundle(folder), Refusing(), **{name: "int8"})
+@pytest.mark.parametrize("name, instead", [
+    ("engine", "give it to from_pretrained"), ("threads", "give it to from_pretrained"),
+    ("max_tokens", "give batch_size to the call"), ("batch-size", "give batch_size to the call"),
+    ("weights", "leave it out"), ("source_lang", "leave it out"), ("quiet", "leave it out"),
+])  # fmt: skip
+def test_what_is_no_option_of_decoding(folder, name, instead):
+    """What would have no effect, or have another engine take over."""
+    model, message = Translator(bundle.load_bundle(folder), Refusing()), f"^{name}=x .*: {instead}$"
+    for call in (model.translate, model.graphs, lambda line, **own: model.score([""], [""], **own)):
+        with pytest.raises(ValueError, match=message):
+            call("a b", **{name: "x"})
+    with pytest.raises(ValueError, match=message):
+        Translator(bundle.load_bundle(folder), Refusing(), **{name: "x"})
 
 
 @pytest.mark.parametrize(

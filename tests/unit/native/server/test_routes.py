@@ -2,6 +2,8 @@
 
 import gzip
 import json
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -525,6 +527,27 @@ def test_graphs(make_client, translator):
     translator.graphs = refuse
     response = client.post("/v1/translate", json=fields)
     assert response.status_code == 400 and "folder" not in response.text
+
+
+@pytest.mark.parametrize("said, told", [
+    ("--nbest 5 with --beam 3: --nbest must lie between 1 and --beam", True),
+    ("--min-len 2: lower it or raise --max-len-a/--max-len-b", True),
+    ("/models/secret holds no shortlist", False), ("secret holds no shortlist", False),
+    ("cannot read 'secret/a.pt'", False), ("C:\\secret: no", False),
+])  # fmt: skip
+def test_why_options_are_refused(make_client, translator, monkeypatch, said, told):
+    """Unless that names a file."""
+
+    def refuse(lines, **options):
+        raise ValueError(said)
+
+    client = make_client()
+    monkeypatch.setattr(translator, "translate", refuse)
+    (system,) = client.app.state.server.catalogue.systems
+    monkeypatch.setattr(system, "bundle", replace(system.bundle, folder=Path("secret")))
+    error = client.post("/translate", json=ASKED).json()["error"]
+    refused = "Invalid request: this system refuses these options: "
+    assert error == refused + (said if told else "leave some of them out")
 
 
 @pytest.mark.parametrize(

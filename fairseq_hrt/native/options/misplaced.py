@@ -1,0 +1,43 @@
+"""Names that are no options of decoding, though another command or call has them. Standard library
+only."""
+
+from typing import Any, Dict, Mapping, Tuple
+
+# {name: what takes its place (on the command line, in Python)}; empty texts: nothing does.
+MISPLACED: Dict[str, Tuple[str, str]] = {
+    **dict.fromkeys(
+        ("batch_size", "max_sentences", "max_tokens"),
+        ("--batch-size, to serve --max-batch", "batch_size to the call"),
+    ),
+    **dict.fromkeys(
+        ("data", "path"), ("the folder as an argument", "the folder to from_pretrained")
+    ),
+    "details": ("--json", "it to translate"),
+    "device": ("--device", "it to from_pretrained"),
+    "engine": ("--engine", "it to from_pretrained"),
+    "glossary": ("--glossary", "it to from_pretrained or translate"),
+    "threads": ("--threads", "it to from_pretrained"),
+    "use_shortlist": ("--shortlist", "it to from_pretrained"),
+    # The bundle decides it, or it changes nothing.
+    **dict.fromkeys(
+        "bpe gen_subset log_format log_interval num_workers post_process print_step quiet"
+        " remove_bpe required_batch_size_multiple results_path skip_invalid_size_inputs_valid_test"
+        " source_lang target_lang tokenizer weights".split(),
+        ("", ""),
+    ),
+}
+
+
+def require_decoding(options: Mapping[str, Any]) -> None:
+    """Refuses arguments of a call in Python that are no options of decoding.
+
+    Raises:
+        ValueError: there is such an argument; the message names it and what to give instead.
+    """
+    for name, value in options.items():
+        if name.replace("-", "_") in MISPLACED:
+            instead = MISPLACED[name.replace("-", "_")][1]
+            raise ValueError(
+                f"{name}={value} is not an option of decoding: "
+                + (f"give {instead}" if instead else "leave it out")
+            )
