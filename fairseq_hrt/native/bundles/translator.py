@@ -388,7 +388,7 @@ class Translator:
         without this option.
 
         Raises:
-            ValueError: the lexicon cannot be read, or a name is no option of decoding.
+            ValueError: the lexicon cannot be read, or a name is not an option of decoding.
         """
         require_decoding(decoding)
         chosen = dict(self.defaults)

@@ -1,4 +1,4 @@
-"""Names that are no options of decoding, though another command or call has them. Standard library
+"""Names that are not options of decoding, though another command or call has them. Standard library
 only."""
 
 from typing import Any, Dict, Mapping, Tuple
@@ -29,7 +29,7 @@ MISPLACED: Dict[str, Tuple[str, str]] = {
 
 
 def require_decoding(options: Mapping[str, Any]) -> None:
-    """Refuses arguments of a call in Python that are no options of decoding.
+    """Refuses arguments of a call in Python that are not options of decoding.
 
     Raises:
         ValueError: there is such an argument; the message names it and what to give instead.

@@ -353,8 +353,8 @@ def _details(system: ServedSystem, translation: Any) -> Dict[str, Any]:
 
 
 def _refusal(error: ValueError, system: ServedSystem, message: str) -> RequestError:
-    """The answer to a request whose options a decoder refuses: ``message`` and what the decoder
-    says, unless that may name a file."""
+    """The answer to a request whose options a decoder refuses: ``message`` and the decoder's own
+    message, unless that may name a file."""
     said = printable(str(error))
     # The names of options may stand side by side: --max-len-a/--max-len-b.
     words = [word.strip(":;,.'") for word in said.split() if not word.startswith("--")]
