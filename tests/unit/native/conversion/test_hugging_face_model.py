@@ -186,7 +186,7 @@ def test_translations_and_scores_are_those_of_transformers(
             ended = rated = 0
             found = model.translate(lines, details=True, beam=beam, lenpen=lenpen)
             texts = [one.text for one in found]
-            scored = model.score(lines, texts, beam=beam, lenpen=lenpen)
+            scored = model.score(lines, texts)
             for (expected, score), one, given in zip(theirs, found, scored):
                 words = [numbers[word] for word in one.tokens]
                 if expected[-1] != numbers["</s>"]:
