@@ -17,13 +17,14 @@ from types import ModuleType
 from typing import Any, Optional, Sequence
 
 from . import compat
+from .compat import mismatched_weights
 from .native.families import NAMES
 
 _PACKAGE = __name__.rpartition(".")[0]
 # Modules that need fairseq, beside the families. Bundles, files and command lines do not.
 NEEDING_FAIRSEQ = ("engine", "task", "decoding_task", "training")
 # Modules of ``loading`` that need fairseq.
-LOADING = ("averaging", "checkpoints", "language_tokens")
+LOADING = ("averaging", "checkpoints", "computation", "language_tokens")
 # Public names of version 0.2, which version 0.4 will not have.
 MOVED = {
     "bundles": "native.bundles",
@@ -36,9 +37,12 @@ MOVED = {
 
 
 def register_families() -> None:
-    """Imports every family, whose modules register its task, models and criterions."""
+    """Imports every family, whose modules register its task, models and criterions, and lets a
+    training that is resumed compare the options of its models."""
     for name in NAMES:
         importlib.import_module(f".{name}", _PACKAGE)
+    own = importlib.import_module(".loading.computation", _PACKAGE)
+    mismatched_weights.computation = own.computation
 
 
 def needs_fairseq(name: str) -> bool:

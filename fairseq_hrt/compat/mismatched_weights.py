@@ -1,14 +1,30 @@
 """Explains in one line why a checkpoint does not fit the model that is to load it.
 
 fairseq 0.12.2 passes on PyTorch's message, which lists every parameter (dozens of lines), and in
-training replaces it by "please ensure that the architectures match". The optimizer's state is not
-compared at all: a training that is resumed with parameters of other sizes fails inside Adam.
+training replaces it by "please ensure that the architectures match". It compares neither the
+optimizer's state (a training that is resumed with parameters of other sizes fails inside Adam), nor
+tensors that the model shares and the checkpoint does not (the last one that is loaded overwrites
+the others), nor options that change what the same parameters compute.
 """
 
+import logging
 import re
-from typing import Any, Dict, List, Mapping
+from contextvars import ContextVar
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .importing import around
+
+logger = logging.getLogger(__name__)
+
+# Returns the options of a ``cfg.model`` that change what its model computes, by name. The families
+# are not known here: ``registration`` sets it.
+computation: Optional[Callable[[Any], Mapping[str, Any]]] = None
+# ``cfg`` of the checkpoint that was read last.
+_configuration: ContextVar[Any] = ContextVar("configuration", default=None)
+# Options of a Transformer that fine-tuning has no reason to change.
+_TRANSFORMERS = re.compile(
+    r"(encoder|decoder)_(attention_heads|normalize_before)|activation_fn|no_scale_embedding"
+)
 
 _SIDES = (("source", "encoder"), ("target", "decoder"))
 _FITTING = (
@@ -101,7 +117,53 @@ def _some(names: List[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
+def _overwritten(found: Mapping[str, Any], model: Any) -> str:
+    """Which different tensors of a checkpoint would overwrite each other in a model that shares
+    them, and the option to leave out; empty if there are none.
+
+    Args:
+        found: the checkpoint's tensors by name.
+        model: the model that is to load them.
+    """
+    shared: Dict[Any, List[str]] = {}
+    for name, tensor in model.state_dict().items():
+        if name in found and tensor.numel() and tensor.data_ptr():
+            shared.setdefault((tensor.data_ptr(), tensor.shape), []).append(name)
+    for first, *others in shared.values():
+        for other in others:
+            if _differ(found[first], found[other]):
+                return (
+                    f"{first} and {other} differ in the checkpoint and are one tensor in this"
+                    f" model: {_unshared(first, found)}"
+                )
+    return ""
+
+
+def _unshared(first: str, found: Mapping[str, Any]) -> str:
+    """What to do so that the tensor ``first`` of the checkpoint ``found`` is not overwritten."""
+    if first.endswith("decoder.embed_tokens.weight"):
+        return "leave --share-decoder-input-output-embed out"
+    if not first.endswith("encoder.embed_tokens.weight"):
+        return "build it without sharing them"
+    words, output = (
+        found.get(f"decoder.{name}.weight") for name in ("embed_tokens", "output_projection")
+    )
+    if words is None or output is None or _differ(words, output):
+        return "leave --share-all-embeddings out"
+    return "give --share-decoder-input-output-embed instead of --share-all-embeddings"
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Whether tensors of one shape have different numbers. Other shapes are named when they are
+    loaded."""
+    same = one.data_ptr() == other.data_ptr() or one.shape != other.shape
+    return not (same or one.equal(other))
+
+
 def _explained(load: Any, model: Any, state_dict: Any, *args: Any, **kwargs: Any) -> Any:
+    overwritten = _overwritten(state_dict, model)
+    if overwritten:
+        raise MismatchedWeightsError(overwritten)
     try:
         return load(model, state_dict, *args, **kwargs)
     except RuntimeError as error:
@@ -113,11 +175,20 @@ def _explained(load: Any, model: Any, state_dict: Any, *args: Any, **kwargs: Any
         ) from error
 
 
+def _noted(read: Any, *args: Any, **kwargs: Any) -> Any:
+    """Reads a checkpoint by fairseq's ``load_checkpoint_to_cpu``, and notes its configuration."""
+    state = read(*args, **kwargs)
+    _configuration.set(state.get("cfg"))
+    return state
+
+
 def _resumed(load: Any, trainer: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
     """Calls ``load``, fairseq's ``Trainer.load_checkpoint(filename, reset_optimizer=False, ...)``,
     and returns its result. Raises ValueError, with an explanation, if the checkpoint's parameters
-    do not fit the model or, unless ``reset_optimizer``, its optimizer's state does not."""
+    do not fit the model or, unless ``reset_optimizer``, its optimizer's state or its options do
+    not. With ``reset_optimizer`` other options of the Transformer are a warning."""
     anew = kwargs.get("reset_optimizer", args[0] if args else False)
+    _configuration.set(None)
     try:
         extra = load(trainer, filename, *args, **kwargs)
     except Exception as error:
@@ -127,16 +198,26 @@ def _resumed(load: Any, trainer: Any, filename: Any, *args: Any, **kwargs: Any) 
             raise ValueError(f"{filename}: {reason}") from reason
         if not anew:
             _require_same_options(trainer, filename)
+            if isinstance(error, AssertionError):
+                # Other classes of the criterion or the optimizer.
+                raise ValueError(f"{filename}: {error}") from error
         raise
     if extra is not None and not anew:
         _require_same_options(trainer, filename)
+    elif extra is not None:
+        _warn_of_other_options(trainer, filename)
     return extra
 
 
 def _require_same_options(trainer: Any, filename: Any) -> None:
     """Raises ValueError if the model has changed the checkpoint's parameters to fit its own options
-    (see ``decoder.refitted``), since the optimizer's state would not fit the changed parameters."""
+    (see ``decoder.refitted``), since the optimizer's state would not fit the changed parameters; or
+    if criterion, optimizer or options that change what the model computes are other ones."""
     changed = getattr(getattr(trainer.get_model(), "decoder", None), "refitted", "")
+    different = _different_options(trainer.cfg)
+    if different:
+        theirs, ours = (", ".join(texts) for texts in zip(*different.values()))
+        changed = f"its training has {theirs}, this one {ours}"
     if changed:
         raise ValueError(
             f"{filename}: {changed}; give the options of that training to continue it, or start a"
@@ -144,11 +225,63 @@ def _require_same_options(trainer: Any, filename: Any) -> None:
         )
 
 
+def _warn_of_other_options(trainer: Any, filename: Any) -> None:
+    different = {
+        name: texts
+        for name, texts in _different_options(trainer.cfg).items()
+        if _TRANSFORMERS.fullmatch(name)
+    }
+    if different:
+        theirs, ours = (", ".join(texts) for texts in zip(*different.values()))
+        logger.warning(
+            "%s was trained with %s, this model has %s: it computes something else from the same"
+            " parameters; give the same options",
+            filename,
+            theirs,
+            ours,
+        )
+
+
+def _different_options(config: Any) -> Dict[str, Tuple[str, str]]:
+    """The options of a training (``config``) that the checkpoint which was read last has other
+    values of: {name: (that of the checkpoint, that of ``config``)}, as on a command line."""
+    theirs, ours = (_compared(held) for held in (_configuration.get(), config))
+    return {
+        name: (_written(name, value), _written(name, ours[name]))
+        for name, value in theirs.items()
+        if name in ours and value != ours[name]
+    }
+
+
+def _compared(config: Any) -> Dict[str, Any]:
+    if config is None:
+        return {}
+    found = {} if computation is None else dict(computation(config["model"]))
+    for part in ("criterion", "optimizer"):
+        name = getattr(config[part], "_name", None)
+        if name is not None:
+            found[part] = name
+    return found
+
+
+def _written(name: str, value: Any) -> str:
+    """An option as on a command line; ``no --name`` for one that is not given."""
+    flag = "--" + name.replace("_", "-")
+    if value is None or value is False:
+        return f"no {flag}"
+    if value is True:
+        return flag
+    if not isinstance(value, str) and isinstance(value, Sequence):
+        value = ",".join(map(str, value))
+    return f"{flag} {value}"
+
+
 REPAIR = around(
     "mismatched-weights",
     "fairseq explains in dozens of lines, or not at all, why a checkpoint does not fit a model",
     {
         "fairseq.models.fairseq_model:BaseFairseqModel.load_state_dict": _explained,
+        "fairseq.checkpoint_utils:load_checkpoint_to_cpu": _noted,
         "fairseq.trainer:Trainer.load_checkpoint": _resumed,
     },
 )

@@ -6,34 +6,21 @@ import logging
 import math
 import operator
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence
 
 import torch
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
-from fairseq.models.transformer.transformer_base import TransformerModelBase
-from fairseq.models.transformer.transformer_config import TransformerConfig
 from omegaconf import OmegaConf
 
-from ..native.families import FAMILIES
 from ..native.io.escaping import shown
 from ..native.io.progress import Progress
-from .checkpoints import architecture_name, read_checkpoint, reading
+from .checkpoints import read_checkpoint, reading
+from .computation import computation
 
 logger = logging.getLogger(__name__)
 
 # checkpoint7.pt (an epoch), checkpoint_3_2500.pt (epoch and update)
 _NUMBERED = re.compile(r"checkpoint(?:(\d+)|_\d+_(\d+))\.pt")
-# Options that change what a model computes without changing names or shapes of its parameters.
-_COMPUTATION = re.compile(
-    "|".join(
-        [
-            r"activation_fn|no_scale_embedding|share_\w+|cross_self_attention",
-            *(f"{family.name}_(?:{family.computation})" for family in FAMILIES),
-        ]
-    )
-)
 
 
 def last_checkpoints(folder: Path, count: int) -> List[Path]:
@@ -182,41 +169,14 @@ def _same_computation(
         path, of: the files of this and of the first checkpoint, for the message.
     """
     config = state.get("cfg") or {}
-    computation = {**_computation(config.get("model")), **_direction(config.get("task"))}
-    for name, value in computation.items():
+    found = {**computation(config.get("model")), **_direction(config.get("task"))}
+    for name, value in found.items():
         if value != first.get(name, value):
             raise ValueError(
                 f"{path} and {of} are different models: {name} is"
                 f" {shown(_plain(value))} and {shown(_plain(first[name]))}; average checkpoints of"
                 " one training run"
             )
-    return computation
-
-
-def _computation(config: Any) -> Dict[str, Any]:
-    """The options in a checkpoint's ``cfg.model`` that change what the model computes, by name,
-    with defaults filled in. A preset (``transformer_iwslt_de_en``) counts as its architecture
-    (``transformer``)."""
-    name = architecture_name(config)
-    model = ARCH_MODEL_REGISTRY.get(name, MODEL_REGISTRY.get(name))
-    found = {"architecture": ARCH_MODEL_NAME_REGISTRY.get(name, name)}
-    if isinstance(model, type) and issubclass(model, TransformerModelBase):
-        kind = getattr(model, "config", TransformerConfig)
-        # Mask-Predict's class has this package's own options only.
-        whole = kind if issubclass(kind, TransformerConfig) else TransformerConfig
-        options = whole.from_namespace(config)
-        for side in ("encoder", "decoder"):
-            own = getattr(options, side)
-            found.update(
-                {
-                    f"{side}_{option}": getattr(own, option)
-                    for option in ("attention_heads", "normalize_before")
-                }
-            )
-        names = (field.name for field in fields(options))
-        found.update(
-            {option: getattr(options, option) for option in names if _COMPUTATION.fullmatch(option)}
-        )
     return found
 
 

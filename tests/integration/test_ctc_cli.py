@@ -128,7 +128,8 @@ def test_another_upsampling_is_taken_knowingly(command, toy_data, student, tmp_p
         "fairseq-train", toy_data, *MODEL, "ctc_nll_loss", *SIZES, *OPTIMIZER,
         "--save-dir", tmp_path, "--max-update", "7", *change,
     )  # fmt: skip
-    assert f"checkpoint_last.pt: {told}; give the options of that training" in output
+    options = "--ctc-upsample-scale 3.0, this one --ctc-upsample-scale 2.0"
+    assert f"checkpoint_last.pt: its training has {options}; give the options" in output
     log = train(
         command, toy_data, tmp_path / "other", "ctc_nll_loss", "--max-update", "1",
         "--finetune-from-model", student[0], *change,

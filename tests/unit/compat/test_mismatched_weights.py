@@ -50,15 +50,27 @@ def test_shapes_that_no_option_explains():
     )
 
 
+def configuration(criterion="dag_nll_loss", optimizer="adam", **model):
+    return {
+        "model": model,
+        "criterion": Namespace(_name=criterion),
+        "optimizer": Namespace(_name=optimizer),
+    }
+
+
 class Trainer:
     """The methods of fairseq's that the repair calls."""
 
-    refitted, reason = "", None
+    refitted, reason, cfg, stored = "", None, configuration(), configuration()
+    read = None
 
     def get_model(self):
         return Namespace(decoder=Namespace(refitted=self.refitted))
 
     def load_checkpoint(self, filename, reset_optimizer=False, reset_lr_scheduler=False):
+        self.read({"cfg": self.stored})
+        if isinstance(self.reason, AssertionError):
+            raise self.reason
         if self.reason is not None:
             try:
                 raise self.reason
@@ -68,10 +80,14 @@ class Trainer:
 
 
 @pytest.fixture
-def trainer():
-    module = types.ModuleType("fairseq.trainer")
+def trainer(monkeypatch):
+    monkeypatch.setattr(mismatched_weights, "computation", dict)
+    module, checkpoints = map(types.ModuleType, ("fairseq.trainer", "fairseq.checkpoint_utils"))
     module.Trainer = type("Trainer", (Trainer,), {"load_checkpoint": Trainer.load_checkpoint})
-    mismatched_weights.REPAIR.apply(module)
+    checkpoints.load_checkpoint_to_cpu = lambda state: state
+    for one in (module, checkpoints):
+        mismatched_weights.REPAIR.apply(one)
+    module.Trainer.read = staticmethod(checkpoints.load_checkpoint_to_cpu)
     return module.Trainer()
 
 
@@ -93,3 +109,43 @@ def test_a_training_resumes_with_its_own_options(trainer):
     for arguments in ((), (False,)):
         with pytest.raises(ValueError, match="there.pt: --hrt-chunk-sizes 2,3: .*finetune-from"):
             trainer.load_checkpoint("there.pt", *arguments)
+
+
+@pytest.mark.parametrize(
+    "stored, own, message",
+    [
+        (dict(encoder_attention_heads=4), dict(encoder_attention_heads=8),
+         "its training has --encoder-attention-heads 4, this one --encoder-attention-heads 8; give"),
+        (dict(share_all_embeddings=True, a=None), dict(share_all_embeddings=False, a=[2, 3]),
+         "has --share-all-embeddings, no --a, this one no --share-all-embeddings, --a 2,3;"),
+        (dict(criterion="dag_nll_loss"), dict(criterion="dag_fuzzy_loss"),
+         "--criterion dag_nll_loss, this one --criterion dag_fuzzy_loss"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("reason", [None, AssertionError("Criterion does not match")])
+def test_a_training_is_not_resumed_with_other_options(trainer, stored, own, message, reason):
+    trainer.stored, trainer.cfg = (configuration(**given) for given in (stored, own))
+    trainer.reason = reason
+    with pytest.raises(ValueError, match=f"^there.pt: .*{message}"):
+        trainer.load_checkpoint("there.pt")
+
+
+def test_another_class_of_the_optimizer_is_one_line(trainer):
+    trainer.reason = AssertionError("Optimizer does not match; please reset it. A vs B")
+    with pytest.raises(ValueError, match="^there.pt: Optimizer does not match"):
+        trainer.load_checkpoint("there.pt")
+
+
+def test_a_start_that_computes_something_else_is_a_warning(trainer, caplog):
+    trainer.stored = configuration(activation_fn="relu", hrt_tail_target="eos", arch="transformer")
+    trainer.cfg = configuration("hrt_loss", activation_fn="relu", hrt_tail_target="pad", arch="hrt")
+    assert trainer.load_checkpoint("there.pt", True) == {} and not caplog.messages
+    trainer.cfg = configuration(activation_fn="gelu")
+    assert trainer.load_checkpoint("there.pt", True) == {}
+    expected = "there.pt was trained with --activation-fn relu, this model has --activation-fn gelu"
+    assert expected in caplog.text
+
+
+def test_the_families_options_are_compared():
+    found = mismatched_weights.computation(Namespace(arch="bidirectional_transformer"))
+    assert found["bidirectional_directions"] == 2 and found["arch"] == "bidirectional_transformer"

@@ -60,7 +60,7 @@ def test_other_models_are_refused(tmp_path):
 @pytest.mark.parametrize("kind", [Namespace, dict], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("first, second, message", [
     ({"arch": "hrt_transformer"}, {"arch": "bidirectional_transformer"},
-     "b.pt.*architecture is 'bidirectional_transformer' and 'hrt_"),
+     "b.pt.*arch is 'bidirectional_transformer' and 'hrt_"),
     # Options at their defaults are left out.
     ({"arch": "bidirectional_transformer"},
      {"arch": "bidirectional_transformer", "bidirectional_distinct_starts": True},

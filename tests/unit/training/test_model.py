@@ -138,6 +138,31 @@ def test_an_ordinary_transformer_starts_likewise(tiny, start):
         teacher.load_state_dict(dict(state))
 
 
+ALL, SIDE = "--share-all-embeddings", "--share-decoder-input-output-embed"
+
+
+@pytest.mark.parametrize(
+    "start, shared, advice",
+    [
+        ({}, "share_all_embeddings", f"leave {ALL} out"),
+        ({}, "share_decoder_input_output_embed", f"leave {SIDE} out"),
+        ({"share_decoder_input_output_embed": True}, "share_all_embeddings",
+         f"give {SIDE} instead of {ALL}"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["teacher", "IBDecoder"])
+def test_different_embeddings_do_not_overwrite_each_other(tiny, name, start, shared, advice):
+    state = of_a_family(tiny, "teacher", **start).state_dict()
+    sharing, apart = (of_a_family(tiny, name, **{shared: given}) for given in (True, False))
+    message = f"differ in the checkpoint and are one tensor in this model: {advice}"
+    with pytest.raises(RuntimeError, match=message):
+        sharing.load_state_dict(dict(state))
+    # Copies of one tensor, as an average has them; and what is one becomes several.
+    copies = {key: value.clone() for key, value in sharing.state_dict().items()}
+    for model in (sharing, apart):
+        model.load_state_dict(dict(copies))
+
+
 def test_other_sizes_are_named(tiny):
     model, other = of_a_family(tiny, "HRT"), of_a_family(tiny, "teacher", decoder_ffn_embed_dim=32)
     message = (
