@@ -13,6 +13,8 @@
 #                                        fairseq-train. MAX_TOKENS, of a GPU's batch (MOST, or its whole share), and PRECISION (float16,
 #                                        bfloat16 or float32) are the user's; IN_PRECISION is the latter in a --system, OTHER_PRECISION
 #                                        what a stage's settings have of it
+#   training FOLDER SETTINGS COMMAND OPTIONS…   a stage in which COMMAND, given the user's OPTIONS, trains a model in $SAVE: FOLDER, or that of
+#                                        their --save-dir, which is never removed (KEEP=1). The OPTIONS belong to the SETTINGS
 #   say TEXT...                          one progress line with the time since the start
 #   side_by_side STEPS FUNCTION…         runs functions at the same time, each with its stages, and shows how far they are; all stop
 #                                        when one fails or at Ctrl-C; the next run continues. STEPS: options of progress.py
@@ -245,6 +247,19 @@ stage() {
     fi
     cp "$stamps/$name.started" "$stamps/$name.partial"
     mv "$stamps/$name.partial" "$stamps/$name.done"
+}
+
+training() {
+    local KEEP=${KEEP:-} SAVE=$1 default=$1 settings=$2 command=$3 word before="" name
+    shift 3
+    for word; do
+        if [ "$before" = --save-dir ]; then SAVE=$word; fi
+        if [[ $word == --save-dir=* ]]; then SAVE=${word#*=}; fi
+        before=$word
+    done
+    if [ "$SAVE" != "$default" ]; then KEEP=1; fi
+    name=${SAVE#"$OUT/"}
+    stage "${name//\//_}" "$SAVE" "$settings${*:+, $*}" "$command" "$@"
 }
 
 side_by_side() {

@@ -1234,6 +1234,67 @@ def test_another_teacher_under_the_same_name_translates_anew(tmp_path, untrained
     assert "settings changed" in untrained("common/distill.sh", ensemble).stdout
 
 
+# Trainings and decodings of no time: a model is what its command was.
+AT_ONCE = """
+fairseq-train() {
+    local folder=$*
+    folder=${folder##*--save-dir } && folder=${folder%% *}
+    mkdir -p "$folder"
+    if [ ! -f "$folder/checkpoint_last.pt" ]; then echo "$*" >"$folder/checkpoint_last.pt"; fi
+    cp "$folder/checkpoint_last.pt" "$folder/checkpoint_best.pt"
+}
+fairseq-hrt() { rm -rf "$OUT/distilled/data-bin"; cp -r "$OUT/data-bin" "$OUT/distilled"; }
+"""
+
+
+@pytest.mark.parametrize("recipe, models", [
+    ("hrt/train_at", ["at"]), ("hrt/train_hrt", ["hrt"]),
+    ("bidirectional/train", ["bidirectional_2x1"]), ("dag/train", ["dag_nll", "dag_fuzzy"]),
+    ("ctc/train", ["ctc_nll", "ctc_ngram"]),
+])  # fmt: skip
+def test_a_model_of_multi30k_has_its_text_teacher_and_settings(tmp_path, recipe, models):
+    out = tmp_path / "out"
+    out.mkdir()
+    binarised(out / "data-bin")
+    (tmp_path / "stubs.sh").write_text(AT_ONCE)
+    if models != ["at"]:
+        (out / "at").mkdir()
+        (out / "at/checkpoint_best.pt").write_text("teacher")
+
+    def started(*arguments, check=True, **changes):
+        script = EXAMPLES / f"multi30k/{recipe}.sh"
+        changes.update(OUT=str(out), BASH_ENV=str(tmp_path / "stubs.sh"), PRECISION="float32")
+        return bash(script, *arguments, check=check, limit=60, **changes)
+
+    def trained_anew(*arguments, **changes):
+        for model in models:
+            if (out / model).exists():
+                (out / model / "checkpoint_last.pt").write_text("before")
+        started(*arguments, **changes)
+        return [
+            "before" not in (out / model / "checkpoint_last.pt").read_text() for model in models
+        ]
+
+    every, none = [True] * len(models), [False] * len(models)
+    assert trained_anew() == every and trained_anew() == none
+    assert trained_anew(SEED="2") == every and trained_anew(SEED="2") == none
+    (out / "data-bin/train.en-de.de.bin").write_text("else")
+    assert trained_anew(SEED="2") == every
+    if models != ["at"]:
+        (out / "at/checkpoint_best.pt").write_text("trained further")
+        assert trained_anew(SEED="2") == every and trained_anew(SEED="2") == none
+    if len(models) == 1:
+        assert trained_anew("--dropout", "0.3", SEED="2") == every
+        # A folder that the user names is another model, and is not removed.
+        own = tmp_path / "own"
+        assert (
+            trained_anew("--save-dir", str(own)) == none and (own / "checkpoint_last.pt").exists()
+        )
+        refused = started(f"--save-dir={own}", "--dropout", "0.3", check=False)
+        assert refused.returncode == 1 and f"{own} was begun with other settings" in refused.stderr
+        assert (own / "checkpoint_last.pt").exists()
+
+
 @pytest.mark.slow
 def test_several_languages_become_one_task(forks, tmp_path):
     for split, lines in (("train", 40), ("val", 5), ("test_2016_flickr", 5)):

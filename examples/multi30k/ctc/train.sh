@@ -7,7 +7,8 @@
 # After ../prepare.sh and ../hrt/train_at.sh, from whose teacher it is fine-tuned; translates the training data first
 # (../../common/distill.sh). Results: $OUT/ctc_nll/checkpoint_last.pt and $OUT/ctc_ngram/checkpoint_last.pt (OUT=runs/multi30k/en-de).
 # SCALE (3), INPUTS (soft-copy; copy, unk), DISTILLED (yes; empty: raw targets, in $OUT/ctc_nll_raw and $OUT/ctc_ngram_raw), UPDATES (1200),
-# NGRAM_UPDATES (250), SEED (1). Continues where it was stopped.
+# NGRAM_UPDATES (250), SEED (1). Continues where it was stopped; with another teacher, other text or
+# settings it starts anew.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 SRC=${SRC:-en} TGT=${TGT:-de} SCALE=${SCALE:-3} INPUTS=${INPUTS:-soft-copy} UPDATES=${UPDATES:-1200} NGRAM_UPDATES=${NGRAM_UPDATES:-250}
@@ -16,10 +17,11 @@ choose_precision
 OUT=${OUT:-runs/multi30k/$SRC-$TGT}
 export OUT SRC TGT DRY_RUN
 
-TARGETS=() RAW=_raw
+TARGETS=() RAW=_raw TAUGHT=""
 if [ -n "$DISTILLED" ]; then
     bash "$COMMON/distill.sh" "$OUT/at/checkpoint_best.pt"
     TARGETS=(--distilled-data "$OUT/distilled/data-bin") RAW=
+    TAUGHT=$(contents_of_data "$OUT/distilled/data-bin" train)
 fi
 SHARED=(
     "$OUT/data-bin" --user-dir fairseq_hrt --task translation_ctc --source-lang "$SRC" --target-lang "$TGT" "${TARGETS[@]}"
@@ -31,9 +33,20 @@ SHARED=(
     --no-epoch-checkpoints --log-format simple --log-interval 50
 )
 
-run "${TRAINER[@]}" "${SHARED[@]}" --criterion ctc_nll_loss --ctc-glance-schedule "0.5:0.3@$UPDATES" \
-    --lr 0.001 --warmup-updates 200 --total-num-update "$UPDATES" --max-update "$UPDATES" \
-    --finetune-from-model "$OUT/at/checkpoint_best.pt" --save-dir "$OUT/ctc_nll$RAW"
-run "${TRAINER[@]}" "${SHARED[@]}" --criterion ctc_ngram_loss --lr 0.0003 --warmup-updates 30 \
-    --total-num-update "$NGRAM_UPDATES" --max-update "$NGRAM_UPDATES" \
-    --finetune-from-model "$OUT/ctc_nll$RAW/checkpoint_last.pt" --save-dir "$OUT/ctc_ngram$RAW"
+nll() {
+    run "${TRAINER[@]}" "${SHARED[@]}" --criterion ctc_nll_loss --ctc-glance-schedule "0.5:0.3@$UPDATES" \
+        --lr 0.001 --warmup-updates 200 --total-num-update "$UPDATES" --max-update "$UPDATES" \
+        --finetune-from-model "$OUT/at/checkpoint_best.pt" --save-dir "$OUT/ctc_nll$RAW"
+}
+
+ngram() {
+    run "${TRAINER[@]}" "${SHARED[@]}" --criterion ctc_ngram_loss --lr 0.0003 --warmup-updates 30 \
+        --total-num-update "$NGRAM_UPDATES" --max-update "$NGRAM_UPDATES" \
+        --finetune-from-model "$OUT/ctc_nll$RAW/checkpoint_last.pt" --save-dir "$OUT/ctc_ngram$RAW"
+}
+
+TEXT=$(contents_of_data "$OUT/data-bin" train valid)
+TEACHER=$(contents_of_models "$OUT/at/checkpoint_best.pt")
+SETTINGS="$UPDATES updates, scale $SCALE, inputs $INPUTS, seed $SEED, $PRECISION"
+stage "ctc_nll$RAW" "$OUT/ctc_nll$RAW" "$TEXT, $SRC-$TGT, from $TEACHER${TAUGHT:+ on $TAUGHT}, $SETTINGS" nll
+stage "ctc_ngram$RAW" "$OUT/ctc_ngram$RAW" "$NGRAM_UPDATES updates" ngram
