@@ -33,6 +33,7 @@ from .numpy_aliases import REPAIR as NUMPY_ALIASES
 from .one_line_errors import REPAIR as ONE_LINE_ERRORS
 from .scored_files import REPAIR as SCORED_FILES
 from .sentence_bleu import REPAIR as SENTENCE_BLEU
+from .swapped_languages import REPAIR as SWAPPED_LANGUAGES
 
 __all__ = [
     "REPAIRS",
@@ -66,6 +67,7 @@ REPAIRS = (
     DEPRECATION_WARNINGS,
     LATE_HELP,
     MISMATCHED_WEIGHTS,
+    SWAPPED_LANGUAGES,
     ONE_LINE_ERRORS,
 )
 

@@ -338,7 +338,7 @@ def test_what_is_refused(refusal, bundles, toy_data, teacher, tmp_path):
                 "--subwords",
                 "none",
             ],
-            "tell the source language",
+            "does not hold dict.de.txt: give the folder with both dictionaries",
         ),
         (
             [

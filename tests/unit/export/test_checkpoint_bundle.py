@@ -114,3 +114,12 @@ def test_the_card_counts_updates_in_numbers(updates, shown):
         {"cfg": config, "optimizer_history": [{"num_updates": updates}]}
     )
     assert card["updates"] == shown and card["architecture"] == "x" and card["lr"] == [0.1]
+
+
+def test_languages_that_nothing_names_are_asked_for(tmp_path):
+    """As of a checkpoint that fairseq alone has trained without ``-s`` and ``-t``."""
+    config, checkpoint = OmegaConf.create({"source_lang": None}), tmp_path / "a.pt"
+    with pytest.raises(ValueError, match=r"a\.pt nor the file names .* tell the source language"):
+        checkpoint_bundle.languages_of(config, tmp_path, checkpoint, (None, None))
+    given = checkpoint_bundle.languages_of(config, tmp_path, checkpoint, ("en", "de"))
+    assert given == ("en", "de")
