@@ -19,6 +19,8 @@ class BidirectionalLoss(SmoothedLoss):
     ``ppl`` is comparable only between models that write equally many words per step.
     """
 
+    family = "bidirectional"
+
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
@@ -29,7 +31,7 @@ class BidirectionalLoss(SmoothedLoss):
             (loss summed over the n target words, ``</s>`` included; n, or the number of sentences
             with ``--sentence-avg``; logging output).
         """
-        slots = self.training_samples(sample, "slots", "bidirectional_loss", "bidirectional")
+        slots = sample["slots"]
         source = sample["net_input"]
         # Before other work is launched, for which the host would have to wait.
         learnt = slots.learnt(self.padding_idx)

@@ -6,8 +6,11 @@ package or by fairseq's loading of checkpoints, and missing files that the user 
 line; all other errors stay as they are.
 """
 
+import multiprocessing
 import os
-from typing import Any, Callable, Optional
+import sys
+import threading
+from typing import Any, Callable, NoReturn, Optional
 
 from .display import escaped, refuse
 from .importing import around
@@ -83,7 +86,28 @@ def _pass_on(message: str) -> None:
     raise Refusal(message)
 
 
-_command, _worker = _ending(refuse), _ending(_pass_on)
+def _end(message: str) -> NoReturn:
+    """Ends a command with an error message of one line and exit status 2.
+
+    fairseq's thread that loads batches cannot be told to stop. While Python shuts down, it would
+    stop in the middle of PyTorch's code, which aborts the process (status 134).
+    """
+    iterators = sys.modules.get("fairseq.data.iterators")
+    if iterators is None or not any(
+        isinstance(thread, iterators.BackgroundConsumer) for thread in threading.enumerate()
+    ):
+        refuse(message)
+    for child in multiprocessing.active_children():
+        child.terminate()
+    try:
+        refuse(message)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(2)
+
+
+_command, _worker = _ending(_end), _ending(_pass_on)
 
 REPAIR = around(
     "one-line-errors",

@@ -24,6 +24,8 @@ class CtcLoss(FamilyLoss):
     ``skipped``.
     """
 
+    family = "ctc"
+
     def __init__(self, task: FairseqTask, ctc_glance_schedule: str) -> None:
         super().__init__(task)
         self.schedule = GlanceSchedule(ctc_glance_schedule, "--ctc-glance-schedule")
@@ -39,7 +41,7 @@ class CtcLoss(FamilyLoss):
         Returns:
             (loss summed over sentences, number of sentences with enough positions, logging output).
         """
-        ctc = self.training_samples(sample, "ctc", type(self).__name__, "ctc")
+        ctc = sample["ctc"]
         source = sample["net_input"]
         share = self.schedule.at(ctc.update)
         glances = model.training and share > 0

@@ -34,6 +34,8 @@ class DagLoss(FamilyLoss):
     encoder.
     """
 
+    family = "dag"
+
     def __init__(
         self,
         task: FairseqTask,
@@ -57,7 +59,7 @@ class DagLoss(FamilyLoss):
         Returns:
             (loss summed over sentences, number of sentences with a path, logging output).
         """
-        graph = self.training_samples(sample, "graph", type(self).__name__, "dag")
+        graph = sample["graph"]
         source = sample["net_input"]
         share = self.schedule.at(graph.update)
         glances = model.training and (share > 0 or self.draws_its_share)

@@ -24,6 +24,8 @@ class HRTLoss(SmoothedLoss):
     and Skip-CMLM. Every token has the same weight, whatever its task.
     """
 
+    family = "hrt"
+
     def forward(
         self, model: nn.Module, sample: Dict[str, Any], reduce: bool = True
     ) -> Tuple[Tensor, int, Dict]:
@@ -34,7 +36,7 @@ class HRTLoss(SmoothedLoss):
             (loss summed over target tokens; the number of these tokens, or of sentences with
             ``--sentence-avg``; logging output with the same keys for every batch).
         """
-        views = self.training_samples(sample, "views", "hrt_loss", "hrt")
+        views = sample["views"]
         source = sample["net_input"]
         pair = views.causal, views.parallel
         # Before other work is launched, for which the host would have to wait.

@@ -10,6 +10,7 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..native.families import BY_NAME
 from ..ops import at_least_float32, fused, row_blocks
 
 # Bits per nat: fairseq logs losses in bits.
@@ -46,21 +47,25 @@ class Sums:
 
 
 class FamilyLoss(FairseqCriterion):
-    """The base class of the families' criterions."""
+    """The base class of the families' criterions.
 
-    @staticmethod
-    def training_samples(sample: Dict[str, Any], entry: str, loss: str, family: str) -> Any:
-        """The ``entry`` that the task of the ``family`` adds to a batch.
+    Attributes:
+        family: name of the family whose task adds the training samples to the batches.
 
-        Raises:
-            ValueError: the batch has none, since another task made it; the message names the
-                ``loss``.
-        """
-        if entry not in sample:
+    Raises:
+        ValueError: another task is trained.
+    """
+
+    family: str
+
+    def __init__(self, task: FairseqTask) -> None:
+        super().__init__(task)
+        if getattr(task, "family", None) != self.family:
+            record = BY_NAME[self.family]
             raise ValueError(
-                f"{loss} needs the training samples of --task translation_{family}: give that task"
+                f"--criterion {' or '.join(record.losses)} needs the training samples of --task"
+                f" {record.task}: give that task"
             )
-        return sample[entry]
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

@@ -84,11 +84,6 @@ def test_half_precision_stays_finite(family):
     )
 
 
-def test_the_loss_needs_its_task(family):
-    with pytest.raises(ValueError, match="--task translation_bidirectional"):
-        BidirectionalLoss(family.task()[0], 0.1)(None, {"net_input": {}})
-
-
 def test_figures_of_several_batches_are_bits_per_slot():
     """Summed over workers and updates before they are divided."""
     logs = [{"loss": 6.0, "nll_loss": 3.0, "ntokens": 4, "sample_size": 4, "nsentences": 1},

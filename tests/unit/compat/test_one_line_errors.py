@@ -1,9 +1,13 @@
 """The repair `one-line-errors`: refusals of this package are one line, all else a traceback."""
 
+import os
+import queue
+import threading
 import types
 
 import pytest
 import torch
+from fairseq.data.iterators import BackgroundConsumer
 
 from fairseq_hrt.compat import one_line_errors
 from fairseq_hrt.compat.mismatched_weights import MismatchedWeightsError
@@ -61,6 +65,21 @@ def test_a_refusal_is_one_line(monkeypatch, capsys, main, command):
     assert capsys.readouterr().err == (
         "error: --beam 0: at least one hypothesis has to be kept; --beam 1 is greedy search\n"
     )
+
+
+def test_a_thread_that_loads_batches_does_not_abort_the_command(monkeypatch, capsys):
+    """It would be stopped in PyTorch's code; the process ends without that."""
+    ended, go_on = [], threading.Event()
+    monkeypatch.setattr(os, "_exit", ended.append)
+    consumer = BackgroundConsumer(queue.Queue(), map(lambda event: event.wait(), [go_on]), 1, None)
+    consumer.daemon = True
+    consumer.start()
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            ended_by(monkeypatch, refused)()
+        go_on.set()
+        consumer.join()
+    assert ended == [2] and capsys.readouterr().err.count("error: --beam 0") == 2
 
 
 @pytest.mark.parametrize("main", [hidden, broken, foreign])

@@ -199,8 +199,6 @@ def test_losses_of_a_batch_whose_last_target_does_not_fit(tiny):
     assert size == 2 and -2 <= float(loss) <= 0 and 0 <= float(log["precision"]) <= 2
     with pytest.raises(ValueError, match="--ctc-ngram-order 4 must be 1, 2 or 3"):
         CtcNgramLoss(task, "0", 4)
-    with pytest.raises(ValueError, match="--task translation_ctc"):
-        CtcNllLoss(task, "0")(model, sample)
 
 
 def test_equal_words_need_a_blank_between_them():

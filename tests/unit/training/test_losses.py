@@ -1,13 +1,29 @@
 """The loss of a large vocabulary in one pass, against fairseq's and against finite differences."""
 
+from argparse import Namespace
+
 import pytest
 import torch
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_hrt.native.families import FAMILIES
 from fairseq_hrt.ops import gather
 from fairseq_hrt.training.losses import check_label_smoothing, smoothed_cross_entropy
+
+OF_FAMILIES = [(family.task, loss) for family in FAMILIES for loss in family.losses]
+
+
+@pytest.mark.parametrize("task, loss", OF_FAMILIES, ids=str)
+def test_a_loss_needs_the_task_of_its_family(task, loss):
+    """Told before a batch is loaded."""
+    config = CRITERION_DATACLASS_REGISTRY[loss]()
+    for other in (Namespace(cfg=None), Namespace(cfg=None, family="autoregressive")):
+        with pytest.raises(ValueError, match=f"{loss}.* needs the .* of --task {task}: give"):
+            CRITERION_REGISTRY[loss].build_criterion(config, other)
+
 
 SIZES = {
     "rows": st.integers(0, 9),
