@@ -8,6 +8,7 @@ from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tup
 
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.models.nat import FairseqNATModel
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import DictConfig
 from torch import Tensor
@@ -96,7 +97,7 @@ class DecodingTask(MultilingualTask):
         """Raises ValueError if one of the models does not belong to this task's family."""
         for model in models:
             if self.record.model and not isinstance(model, MODEL_REGISTRY[self.record.model]):
-                raise ValueError(self._other_family(type(model).__name__))
+                raise ValueError(self._other_family(type(model)))
 
     def require_family_name(self, cfg: Any) -> None:
         """Raises ValueError if a model's configuration names an architecture of another family;
@@ -105,13 +106,13 @@ class DecodingTask(MultilingualTask):
         model = ARCH_MODEL_REGISTRY.get(name) if isinstance(name, str) else None
         own = self.record.model
         if own and model is not None and not issubclass(model, MODEL_REGISTRY[own]):
-            raise ValueError(self._other_family(model.__name__))
+            raise ValueError(self._other_family(model))
 
-    def _other_family(self, model: str) -> str:
+    def _other_family(self, model: type) -> str:
         own = self.record.model
         return (
-            f"the model is a {model}, not a {own}: train with --arch {own} (fine-tune with"
-            " --finetune-from-model), or decode this one with --task translation_autoregressive"
+            f"the model is a {model.__name__}, not a {own}: train with --arch {own} (fine-tune with"
+            f" --finetune-from-model), or decode this one with --task {task_of_model(model)}"
         )
 
     def require_left_to_right(self, models: Sequence[FairseqEncoderDecoderModel]) -> None:
@@ -387,6 +388,16 @@ class DecodingTask(MultilingualTask):
             for line in tokens
         ]
         return tokens, [line.numel() for line in tokens]
+
+
+def task_of_model(model: type) -> str:
+    """The name of the task that decodes models of a class."""
+    known = {family.model: family.task for family in BY_NAME.values() if family.model}
+    known["mask_predict_transformer"] = "translation_mask_predict"
+    for name, task in known.items():
+        if issubclass(model, MODEL_REGISTRY[name]):
+            return task
+    return "translation_lev" if issubclass(model, FairseqNATModel) else "translation_autoregressive"
 
 
 def numbers(models: Sequence[torch.nn.Module]) -> str:

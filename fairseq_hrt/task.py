@@ -1,5 +1,6 @@
 """The common base of the families' tasks: builds the model, trains and validates."""
 
+import json
 import logging
 from typing import Any, Dict, Optional, Sequence, Tuple
 
@@ -12,15 +13,15 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDe
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
-from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from .decoding_task import DecodingTask
 from .engine import follow_precision
 from .loading.checkpoints import architecture_name
 from .loading.language_tokens import language_tokens
+from .native.options.conditions import flag
 from .training import Sums, flatten_options, truncate_targets, with_distilled_targets
-from .training.task_options import checked_options
+from .training.task_options import checked_options, is_stored
 
 logger = logging.getLogger(__name__)
 
@@ -107,16 +108,9 @@ class EngineTranslationTask(DecodingTask):
         Raises:
             ValueError: an option of the training has no effect.
         """
-        # ``fairseq-generate`` holds a checkpoint's path beside the task's options.
-        # ``fairseq-validate`` and fairseq's ``from_pretrained`` take the options from the
-        # checkpoint, and there its training's configuration, without a path, stands beside them.
-        around = self.cfg._get_parent() if isinstance(self.cfg, DictConfig) else None
-        stored = (
-            isinstance(around, DictConfig) and OmegaConf.select(around, "common_eval.path") is None
-        )
-        # Stored options cannot be told from those of the command line, so none is refused. Naming
-        # ``beam`` refuses nothing either: without effect it is only reported.
-        self.given = ("beam",) if from_checkpoint and stored else None
+        # None of a checkpoint's options is refused. Naming ``beam`` refuses nothing either: without
+        # effect it is only reported.
+        self.given = ("beam",) if from_checkpoint and is_stored(self.cfg) else None
         self._trained_options = None
         if not from_checkpoint:
             own = self.record.model
@@ -127,6 +121,8 @@ class EngineTranslationTask(DecodingTask):
             self._trained_options = checked_options(declared, [self.cfg, cfg])
             if self.cfg.eval_bleu_tokenizer:
                 require_tokenizer(self.cfg.eval_bleu_tokenizer)
+            for name in ("eval_bleu_args", "eval_bleu_detok_args") if self.cfg.eval_bleu else ():
+                require_options(name, getattr(self.cfg, name))
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
         """Returns the batch with what the family's criterion needs besides fairseq's entries (for
@@ -257,6 +253,16 @@ class EngineTranslationTask(DecodingTask):
             logging_output[f"{prefix}_counts_{order}"] = bleu.counts[order]
             logging_output[f"{prefix}_totals_{order}"] = bleu.totals[order]
         return logging_output
+
+
+def require_options(name: str, text: str) -> None:
+    """Raises ValueError if ``text``, the value of the option ``name``, is not a JSON object."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"{flag(name)} {text} is not a JSON object, e.g. '{{\"beam\": 4}}'")
 
 
 def require_tokenizer(name: str) -> None:

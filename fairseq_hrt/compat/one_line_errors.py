@@ -6,10 +6,12 @@ package or by fairseq's loading of checkpoints, and missing files that the user 
 line; all other errors stay as they are.
 """
 
-import multiprocessing
+import contextlib
 import os
+import queue
 import sys
 import threading
+import time
 from typing import Any, Callable, NoReturn, Optional
 
 from .display import escaped, refuse
@@ -18,6 +20,8 @@ from .mismatched_weights import MismatchedWeightsError
 
 _REFUSALS = (ValueError, OSError, MismatchedWeightsError)
 _PACKAGE = __name__.partition(".")[0]
+# Seconds after which a thread is left alone that loads a batch for ever.
+_PATIENCE = 10
 
 
 class Refusal(ValueError):
@@ -37,9 +41,10 @@ def explained(error: Optional[BaseException]) -> Optional[str]:
             return message if found else None
         place = _raised_in(error)
         ours = place.partition(".")[0] == _PACKAGE or place == "fairseq.checkpoint_utils"
-        # A file that the user names, such as a dictionary.
+        # A file that the user names, such as a dictionary, or the text of fairseq-interactive.
         missing = isinstance(error, FileNotFoundError) and place.startswith("fairseq")
-        if missing or (ours and isinstance(error, _REFUSALS)):
+        unread = isinstance(error, OSError) and place == "fileinput"
+        if missing or unread or (ours and isinstance(error, _REFUSALS)):
             return _line(error)
         hidden = error.__suppress_context__
         error = error.__cause__ or (None if hidden else error.__context__)
@@ -87,24 +92,36 @@ def _pass_on(message: str) -> None:
 
 
 def _end(message: str) -> NoReturn:
-    """Ends a command with an error message of one line and exit status 2.
+    """Ends a command with an error message of one line and exit status 2."""
+    _stop_loading()
+    refuse(message)
 
-    fairseq's thread that loads batches cannot be told to stop. While Python shuts down, it would
-    stop in the middle of PyTorch's code, which aborts the process (status 134).
-    """
+
+def _stop_loading() -> None:
+    """Stops fairseq's threads that load batches. If Python shuts down while such a thread is in
+    PyTorch's code, the process is aborted (status 134)."""
     iterators = sys.modules.get("fairseq.data.iterators")
-    if iterators is None or not any(
-        isinstance(thread, iterators.BackgroundConsumer) for thread in threading.enumerate()
-    ):
-        refuse(message)
-    for child in multiprocessing.active_children():
-        child.terminate()
+    kind, end = getattr(iterators, "BackgroundConsumer", ()), time.monotonic() + _PATIENCE
+    for thread in threading.enumerate():
+        if isinstance(thread, kind):
+            # It ends behind the next batch, for which its queue needs room.
+            thread._max_len = 0
+            while thread.is_alive() and time.monotonic() < end:
+                with contextlib.suppress(queue.Empty):
+                    thread._queue.get(timeout=0.05)
+
+
+def _plugin(import_user_module: Any, args: Any) -> Any:
+    """Imports the folder of ``--user-dir``. fairseq's error for a missing one is a bare path."""
     try:
-        refuse(message)
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(2)
+        return import_user_module(args)
+    except FileNotFoundError as error:
+        if error.errno is not None:
+            raise
+        raise FileNotFoundError(
+            f"--user-dir {args.user_dir}: there is no such folder; fairseq-hrt --user-dir prints"
+            " that of fairseq_hrt"
+        ) from None
 
 
 _command, _worker = _ending(_end), _ending(_pass_on)
@@ -120,5 +137,6 @@ REPAIR = around(
         # hydra itself shows what is raised around it.
         "fairseq_cli.hydra_train:_hydra_main": _command,
         "fairseq.distributed.utils:distributed_main": _worker,
+        "fairseq.utils:import_user_module": _plugin,
     },
 )

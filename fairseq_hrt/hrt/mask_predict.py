@@ -12,16 +12,18 @@ import torch
 from fairseq.criterions import FairseqCriterion
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import ARCH_MODEL_REGISTRY, register_model, register_model_architecture
 from fairseq.models.nat.cmlm_transformer import CMLMNATransformerModel, cmlm_base_architecture
 from fairseq.models.nat.nonautoregressive_transformer import NATransformerDecoder
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
-from fairseq.tasks import register_task
+from fairseq.tasks import FairseqTask, register_task
 from fairseq.tasks.translation_lev import TranslationLevenshteinTask
 from torch import Tensor, nn
 
+from ..decoding_task import task_of_model
+from ..loading.checkpoints import architecture_name
 from ..training import drawn_targets, with_distilled_targets
-from ..training.task_options import checked_options
+from ..training.task_options import checked_options, is_stored, refuse_options_of_training
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import MaskPredictModelConfig, MaskPredictTaskConfig
 
@@ -92,6 +94,21 @@ class MaskPredictModel(CMLMNATransformerModel):
 
     config = MaskPredictModelConfig
 
+    @classmethod
+    def build_model(cls, args: Any, task: Any) -> Any:
+        """Builds the model.
+
+        Raises:
+            ValueError: the task's batches and searches are not those of fairseq's
+                non-autoregressive models.
+        """
+        if isinstance(task, FairseqTask) and not isinstance(task, TranslationLevenshteinTask):
+            raise ValueError(
+                "a mask_predict_transformer needs the batches and the search of --task"
+                " translation_mask_predict: give that task"
+            )
+        return super().build_model(args, task)
+
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
         CMLMNATransformerModel.add_args(parser)
@@ -135,14 +152,40 @@ class MaskPredictTask(TranslationLevenshteinTask):
         decoding.
 
         Raises:
-            ValueError: an option of the task was given that has no effect.
+            ValueError: the model is not one of Mask-Predict, or an option of the task was given
+                that has no effect.
         """
+        kind = ARCH_MODEL_REGISTRY.get(architecture_name(cfg))
+        if kind is not None and not issubclass(kind, CMLMNATransformerModel):
+            raise ValueError(
+                f"the model is a {kind.__name__}, not one of Mask-Predict: train with --arch"
+                " mask_predict_transformer, or decode this one with --task"
+                f" {task_of_model(kind)}"
+            )
         if not from_checkpoint:
             checked_options([MaskPredictTaskConfig], [self.cfg])
+            if self.cfg.eval_bleu:
+                raise ValueError(
+                    "--eval-bleu: translation_mask_predict validates by its loss alone; leave the"
+                    " option out"
+                )
         model = super().build_model(cfg, from_checkpoint)
         if isinstance(model.decoder, MaskPredictDecoder):
             model.decoder.may_start = not from_checkpoint
         return model
+
+    def build_criterion(self, cfg: Any) -> FairseqCriterion:
+        """Builds the criterion; ValueError for any other than ``nat_loss``."""
+        if cfg._name != "nat_loss":
+            raise ValueError(f"Mask-Predict is trained with --criterion nat_loss, not {cfg._name}")
+        return super().build_criterion(cfg)
+
+    def build_generator(self, *args: Any, **options: Any) -> Any:
+        """fairseq's generator of iterative refinement; ValueError if an option was given that has
+        an effect only in training."""
+        if not is_stored(self.cfg):
+            refuse_options_of_training(MaskPredictTaskConfig, self.cfg)
+        return super().build_generator(*args, **options)
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any

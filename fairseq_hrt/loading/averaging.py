@@ -30,10 +30,10 @@ def last_checkpoints(folder: Path, count: int) -> List[Path]:
 
     Raises:
         ValueError: ``count`` is less than 1.
-        FileNotFoundError: there are fewer than ``count`` such checkpoints.
+        FileNotFoundError: there is no such folder, or fewer than ``count`` such checkpoints.
     """
     by_update, by_epoch = {}, {}
-    for path in folder.glob("checkpoint*.pt"):
+    for path in _checkpoints(folder):
         match = _NUMBERED.fullmatch(path.name)
         if match and match.group(2):
             by_update[int(match.group(2))] = path
@@ -57,10 +57,11 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
 
     Raises:
         ValueError: ``count`` is less than 1, or a file is not a checkpoint.
-        FileNotFoundError: fewer than ``count`` checkpoints store a validation score.
+        FileNotFoundError: there is no such folder, or fewer than ``count`` checkpoints store a
+            validation score.
     """
     scored: Dict[int, Any] = {}
-    for path in sorted(folder.glob("checkpoint*.pt")):
+    for path in _checkpoints(folder):
         state = read_checkpoint(path, for_decoding=False)
         with reading(path, "does not hold a validation score"):
             value = (state.get("extra_state") or {}).get("val_loss")
@@ -88,6 +89,12 @@ def best_checkpoints(folder: Path, count: int) -> List[Path]:
     held = f"{folder} holds {len(scored)} checkpoints with a validation score"
     _require(len(scored), count, held, "--keep-best-checkpoints")
     return [path for _, path, _ in sorted(scored.values(), key=lambda entry: entry[0])[:count]]
+
+
+def _checkpoints(folder: Path) -> List[Path]:
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder: give the --save-dir of a training")
+    return sorted(folder.glob("checkpoint*.pt"))
 
 
 def _number(value: Any) -> float:

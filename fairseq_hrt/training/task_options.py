@@ -6,6 +6,7 @@ from dataclasses import Field, field, make_dataclass, replace
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Type
 
 from fairseq.dataclass import ChoiceEnum
+from omegaconf import DictConfig, OmegaConf
 
 from ..native.families import FAMILIES
 from ..native.options.conditions import Condition, flag, given, other_than
@@ -95,6 +96,18 @@ def checked_options(declared: Sequence[type], configurations: Sequence[Any]) -> 
         if not known.origin and known.is_asked_for(values[name]):
             _check_range(name, known, values[name])
     return values
+
+
+def is_stored(config: Any) -> bool:
+    """Whether the configuration of a task may have been taken from a checkpoint, where its options
+    cannot be told from those of a command.
+
+    ``fairseq-generate`` holds a checkpoint's path beside the task's options. ``fairseq-validate``
+    and fairseq's ``from_pretrained`` take the options from the checkpoint, and there its training's
+    configuration, without a path, stands beside them.
+    """
+    around = config._get_parent() if isinstance(config, DictConfig) else None
+    return isinstance(around, DictConfig) and OmegaConf.select(around, "common_eval.path") is None
 
 
 def refuse_options_of_training(config: type, values: Any) -> None:

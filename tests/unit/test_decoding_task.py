@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 
 from fairseq_hrt import decoding_task
@@ -14,6 +15,7 @@ from fairseq_hrt.autoregressive.task import (
     AutoregressiveTranslationConfig,
     AutoregressiveTranslationTask,
 )
+from fairseq_hrt.decoding_task import task_of_model
 from fairseq_hrt.engine import AutoregressiveGenerator, NativeGenerator, TaskDictionary
 from fairseq_hrt.native.families import FAMILIES
 from fairseq_hrt.native.runtime.library import LibraryUnavailable
@@ -266,3 +268,13 @@ def test_dictionaries_are_those_that_look_words_up_quickly(tmp_path):
     task = AutoregressiveTranslationTask.setup_task(config)
     for dictionary in (task.source_dictionary, task.target_dictionary):
         assert type(dictionary) is TaskDictionary and dictionary.symbols[-2:] == ["a", "b"]
+
+
+@pytest.mark.parametrize("arch, task", [
+    ("transformer", "translation_autoregressive"), ("dag_transformer", "translation_dag"),
+    ("bidirectional_transformer", "translation_bidirectional"),
+    ("mask_predict_transformer", "translation_mask_predict"),
+    ("levenshtein_transformer", "translation_lev"),
+])  # fmt: skip
+def test_a_model_of_another_family_is_sent_to_its_own_task(arch, task):
+    assert task_of_model(ARCH_MODEL_REGISTRY[arch]) == task

@@ -290,3 +290,12 @@ def test_a_tokenizer_that_is_not_there_is_refused_before_the_training(
         hrt_task(tiny, eval_bleu=True, eval_bleu_tokenizer=tokenizer).build_model(
             tiny.arguments("hrt_transformer")
         )
+
+
+@pytest.mark.parametrize("name", ["eval_bleu_args", "eval_bleu_detok_args"])
+@pytest.mark.parametrize("text", ["beam=5", "[5]", ""])
+def test_options_of_validation_are_json(tiny, name, text):
+    with pytest.raises(ValueError, match=rf"^--{name.replace('_', '-')} .* is not a JSON object"):
+        hrt_task(tiny, eval_bleu=True, **{name: text}).build_model(
+            tiny.arguments("hrt_transformer")
+        )

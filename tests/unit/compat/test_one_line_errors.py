@@ -1,9 +1,10 @@
 """The repair `one-line-errors`: refusals of this package are one line, all else a traceback."""
 
-import os
+import fileinput
+import itertools
 import queue
-import threading
 import types
+from argparse import Namespace
 
 import pytest
 import torch
@@ -67,19 +68,39 @@ def test_a_refusal_is_one_line(monkeypatch, capsys, main, command):
     )
 
 
-def test_a_thread_that_loads_batches_does_not_abort_the_command(monkeypatch, capsys):
-    """It would be stopped in PyTorch's code; the process ends without that."""
-    ended, go_on = [], threading.Event()
-    monkeypatch.setattr(os, "_exit", ended.append)
-    consumer = BackgroundConsumer(queue.Queue(), map(lambda event: event.wait(), [go_on]), 1, None)
+@pytest.mark.parametrize("room", [1, 0])
+def test_threads_that_load_batches_are_stopped(room):
+    """Otherwise they are stopped in PyTorch's code while Python shuts down, which aborts."""
+    consumer = BackgroundConsumer(queue.Queue(room), itertools.count(), 10**9, None)
     consumer.daemon = True
     consumer.start()
-    for _ in range(2):
-        with pytest.raises(SystemExit):
-            ended_by(monkeypatch, refused)()
-        go_on.set()
-        consumer.join()
-    assert ended == [2] and capsys.readouterr().err.count("error: --beam 0") == 2
+    with pytest.raises(SystemExit) as ended:
+        ended_by(None, refused)()
+    assert ended.value.code == 2 and not consumer.is_alive()
+
+
+def test_a_missing_text_is_one_line(monkeypatch, capsys, tmp_path):
+    """fairseq-interactive reads it by fileinput."""
+
+    def read():
+        with fileinput.input([tmp_path / "none"], openhook=fileinput.hook_encoded("utf-8")) as file:
+            next(file)
+
+    with pytest.raises(SystemExit):
+        ended_by(monkeypatch, read, "fairseq_cli.interactive")()
+    assert capsys.readouterr().err == f"error: {tmp_path}/none: No such file or directory\n"
+
+
+def test_a_missing_plugin_is_named_as_the_user_did(monkeypatch):
+    def missing(args):
+        raise FileNotFoundError("/somewhere/plugin")
+
+    imported = ended_by(monkeypatch, missing, "fairseq.utils", "import_user_module")
+    with pytest.raises(FileNotFoundError) as refused:
+        imported(Namespace(user_dir="plugin"))
+    assert explained(refused.value).startswith(
+        "--user-dir plugin: there is no such folder; fairseq-"
+    )
 
 
 @pytest.mark.parametrize("main", [hidden, broken, foreign])

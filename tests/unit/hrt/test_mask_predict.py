@@ -6,6 +6,7 @@ from argparse import Namespace
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.tasks.translation_lev import (
     TranslationLevenshteinConfig,
     TranslationLevenshteinTask,
@@ -185,3 +186,30 @@ def test_what_has_no_effect_or_no_sense_is_refused(tiny):
         task_of(tiny, raw_probability=0.5).build_model(arguments)
     with pytest.raises(ValueError, match="--hrt-relative-window -1 must not be negative"):
         built(tiny, "mask_predict_transformer", hrt_relative_window=-1)
+    task = task_of(tiny)
+    task.cfg.eval_bleu = True
+    with pytest.raises(ValueError, match="--eval-bleu: .* by its loss alone; leave"):
+        task.build_model(arguments)
+    # A decoding is not a training, whose options change nothing.
+    with pytest.raises(ValueError, match="--distilled-data d: an option of training"):
+        task_of(tiny, distilled_data="d").build_generator([], Namespace())
+
+
+@pytest.mark.parametrize("arch, task", [
+    ("transformer", "translation_autoregressive"), ("hrt_transformer", "translation_hrt"),
+    ("dag_transformer", "translation_dag"), ("nonautoregressive_transformer", "translation_lev"),
+])  # fmt: skip
+@pytest.mark.parametrize("from_checkpoint", [False, True])
+def test_another_model_is_refused(tiny, arch, task, from_checkpoint):
+    message = f"not one of Mask-Predict: train with --arch mask_predict_.* --task {task}$"
+    with pytest.raises(ValueError, match=message):
+        task_of(tiny).build_model(tiny.arguments(arch), from_checkpoint)
+
+
+def test_another_task_or_loss_is_refused(tiny):
+    arguments = tiny.arguments("mask_predict_transformer")
+    other = TranslationTask(TranslationConfig(), tiny.dictionary(), tiny.dictionary())
+    with pytest.raises(ValueError, match="of --task translation_mask_predict: give that task"):
+        other.build_model(arguments)
+    with pytest.raises(ValueError, match="--criterion nat_loss, not label_smoothed_cross_entropy"):
+        task_of(tiny).build_criterion(Namespace(_name="label_smoothed_cross_entropy"))

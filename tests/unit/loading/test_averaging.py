@@ -136,6 +136,12 @@ def test_a_checkpoint_without_parameters_is_refused(tmp_path):
             average([tmp_path / f"{name}.pt" for name in order])
 
 
+@pytest.mark.parametrize("found", [last_checkpoints, best_checkpoints])
+def test_a_missing_folder_is_not_an_empty_one(tmp_path, found):
+    with pytest.raises(FileNotFoundError, match="none is not a folder: give the --save-dir"):
+        found(tmp_path / "none", 1)
+
+
 def test_last_checkpoints(tmp_path):
     for name in (
         "checkpoint2",
