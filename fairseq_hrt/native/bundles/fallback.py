@@ -25,7 +25,7 @@ class FallbackDecoder:
     """
 
     def __init__(self, first: Decoder, make: Callable[[], Decoder]) -> None:
-        self._first, self._make = first, make
+        self._first, self._make, self._last = first, make, first
         self._other: Optional[Decoder] = None
         self._unlock()
         renew_in_forks(self, FallbackDecoder._unlock)
@@ -38,8 +38,8 @@ class FallbackDecoder:
         return self._first.identity()
 
     def describe(self) -> str:
-        """The first decoder in a few words."""
-        return self._first.describe()
+        """The decoder that was prepared last, in a few words."""
+        return self._last.describe()
 
     def prepare(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
@@ -47,13 +47,15 @@ class FallbackDecoder:
         """Prepares the decoder that supports the options, see :meth:`.decoder.Decoder.prepare`.
         Logs a warning when PyTorch takes over for the first time."""
         try:
-            return self._first, self._first.prepare(options, wanted, given)
+            prepared: Prepared = self._first, self._first.prepare(options, wanted, given)
         except UnsupportedOption as error:
             with self._lock:
                 if self._other is None:
                     logger.warning("%s (PyTorch takes over)", printable(str(error)))
                     self._other = self._make()
-            return self._other, self._other.prepare(options, wanted, given)
+            prepared = self._other, self._other.prepare(options, wanted, given)
+        self._last = prepared[0]
+        return prepared
 
     def longest(self, prepared: Prepared) -> Tuple[int, int]:
         """See :meth:`.decoder.Decoder.longest`."""

@@ -104,8 +104,9 @@ class Translator:
         return self.decoder.identity()
 
     def describe(self) -> str:
-        """The engine and the type of its weights, in a few words for the user."""
-        return self.decoder.describe()
+        """The engine that was used last and the type of its weights, in a few words for the
+        user."""
+        return self._either.describe()
 
     # ------------------------------------------------------------------ translating
 

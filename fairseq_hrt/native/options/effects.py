@@ -127,7 +127,7 @@ def require_rating(
 
 def require_scoring(given: Mapping[str, Any]) -> None:
     """Refuses options of a search, which the scoring of given translations does without: those of
-    ``fairseq-generate``, and ``replace_unk``.
+    ``fairseq-generate`` and of the families, and ``replace_unk``.
 
     Args:
         given: the options that the user gives now, {name: value}; of others nothing is said.
@@ -136,7 +136,8 @@ def require_scoring(given: Mapping[str, Any]) -> None:
         ValueError: there is such an option; the message names it.
     """
     for name, value in given.items():
-        of_search = name in SCHEMA and SCHEMA[name].origin in (FAIRSEQ, CALLER)
+        option = SCHEMA.get(name)
+        of_search = option is not None and not option.rates and option.origin != EVERY_TASK
         if (of_search or name == "replace_unk") and value not in (False, "false"):
             raise ValueError(
                 f"{flag(name)} {value} changes no score: given translations are scored without a"

@@ -265,6 +265,9 @@ class Refusing:
                 raise UnsupportedOption(f"--{name}")
         return options
 
+    def describe(self):
+        return f"an engine without {self.refused[0]}"
+
     def longest(self, prepared):
         return 30, 40
 
@@ -281,9 +284,13 @@ def test_another_decoder_takes_over(folder, caplog):
 
     model = Translator(bundle.load_bundle(folder), first, fallback=fallback)
     assert first.asked[-1][2] == frozenset() and model.translate("a b") == "A B" and made == []
+    assert model.describe() == "an engine without temperature"
     assert [model.translate("a b", temperature=1) for _ in range(2)] == ["A B"] * 2
     assert made == [1] and caplog.text.count("--temperature (PyTorch takes over)") == 1
     assert second.asked[-1][0]["temperature"] == "1" and second.asked[-1][2] == {"temperature"}
+    # Named is the one that decoded last.
+    assert model.describe() == "an engine without sampling"
+    assert model.translate("a b") and model.describe() == "an engine without temperature"
     with pytest.raises(UnsupportedOption, match="--sampling"):
         model.translate("a b", temperature=1, sampling=1)
     with pytest.raises(UnsupportedOption, match="--temperature"):
