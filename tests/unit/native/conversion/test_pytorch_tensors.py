@@ -87,6 +87,29 @@ def assert_refused(path, message):
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 
 
+def view(offset, shape, strides):
+    """A tensor of four numbers as it is pickled, with another place in them."""
+    storage = torch.arange(4.0).storage()
+    return Runs(torch._utils._rebuild_tensor_v2, storage, offset, shape, strides, False, {})
+
+
+@pytest.mark.parametrize("older", [True, False])
+@pytest.mark.parametrize("place", [
+    (2, (3,), (1,)), (0, (2,), (4,)), (4, (1,), (1,)), (0, (2, 2), (3, 1)), (0, (5,), (1,)),
+    (1 << 40, (1,), (1,)), (0, (2,), (1 << 40,)), (0, (5,), (0,)),
+])  # fmt: skip
+def test_no_tensor_reaches_beyond_its_numbers(place, older, tmp_path):
+    path = saved({"a": view(*place)}, tmp_path / "a", older)
+    assert_refused(path, "'a' has the shape .* the file holds fewer numbers")
+
+
+@pytest.mark.parametrize("older", [True, False])
+@pytest.mark.parametrize("place", [(1, (3,), (1,)), (0, (2, 2), (2, 1)), (3, (2,), (0,))])
+def test_views_within_their_numbers_are_read(place, older, tmp_path):
+    ((_, found, _),) = read_pytorch(saved({"a": view(*place)}, tmp_path / "a", older))
+    assert np.array_equal(found, torch.arange(4.0).as_strided(place[1], place[2], place[0]).numpy())
+
+
 @pytest.mark.parametrize("older", [True, False])
 @pytest.mark.parametrize("state, message", [
     ([1], "it holds a list, not tensors by their names"),
