@@ -274,6 +274,7 @@ class DagGenerator(ParallelGenerator):
                     check_number(best[0].score or 0.0)
                 return hypotheses
             refusal = "a batch whose paths need wider arithmetic, or exceed the length limit"
+        self._tried_graphs = False
         self.tell_way(refusal)
         return None
 

@@ -170,7 +170,7 @@ class HypothesisTexts:
             # Another thread may be looking at the old ones.
             self._alone = kept = dict([*kept.items()][_MOST_ALONE // 2 :])
         new = sorted(set(names).difference(kept))
-        for name, best in zip(new, translate(new)):
+        for name, best in zip(new, translate(new) if new else ()):
             kept[name] = "" if best is None else self.text(best[1], best[0], None)[0]
         return kept
 

@@ -11,6 +11,7 @@ from simulated_device import OnDevice, SimulatedDevice
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_hrt.dag.generator import DagGenerator
+from fairseq_hrt.dag.static import StaticPaths
 from fairseq_hrt.engine.buckets import LENGTHS
 from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.options.values import DecodingOptions
@@ -364,6 +365,21 @@ def test_tables_are_kept_and_dropped_with_the_recordings(family, monkeypatch):
     monkeypatch.setattr("fairseq_hrt.dag.static._MOST_LINKS", 10)
     assert "large graphs" in generator.graph_refusal(sample["net_input"]["src_tokens"])
     assert not store._kept
+
+
+@pytest.mark.parametrize("strategy, tried", [("greedy", True), ("beam", False)])
+def test_a_shortage_pauses_graphs_only_where_they_were_tried(family, strategy, tried, monkeypatch):
+    _, generator = both(family, lively(family), strategy)
+
+    def short(*given):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    for name in ("find", "encode"):
+        owner = generator.ensemble if name == "encode" else StaticPaths
+        monkeypatch.setattr(owner, name, short)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        generator.decode(family.sample([5, 3])["net_input"], prefix=None, start=None)
+    assert generator._tried_graphs == tried
 
 
 def test_a_host_decodes_as_before(family):

@@ -164,6 +164,9 @@ def test_terms_are_translated_alone_as_usual_whatever_a_call_asks_for(folder, mo
     assert model.new_terms(["c a  b", "a b"], glossary) == ["a b"]
     model.translate(["c a b", "d"], glossary=glossary, beam=4, nbest=4, min_len=3, max_len_b=9)
     assert asked == [[2, 1], [1, 1], [2, 4]]
+    # Nothing is decoded for terms whose translations are kept.
+    model.translate(["c a b", "d"], glossary=glossary)
+    assert asked[3:] == [[2, 2]]
 
 
 def test_a_cut_through_a_word_makes_no_terms():
