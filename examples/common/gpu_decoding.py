@@ -4,7 +4,7 @@ import itertools
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import torch
-from gpu_rows import MIB, Journal, allocated, release, timed
+from gpu_rows import MIB, Journal, allocated, kept, release, timed
 from gpu_systems import (
     FULL,
     SYSTEMS,
@@ -152,7 +152,7 @@ def timed_row(models: Models, prepare: Prepare, batch: int, tiny: bool) -> Dict[
     sample = models.batch(batch)
     with torch.no_grad():
         run, calls, model, written = prepare(sample)
-        before = calls()
+        before, reserved = calls(), kept(models.device)
         found = timed(
             run, models.device, warmups=1 if tiny else 2, repeats=1 if tiny else 7,
             seconds=0.0 if tiny else 1.5,
@@ -165,6 +165,9 @@ def timed_row(models: Models, prepare: Prepare, batch: int, tiny: bool) -> Dict[
         found["words_a_sentence"] = round(count / batch, 2)
     if made:
         found["calls"] = round(made / ((1 if tiny else 2) + found["repeats"]), 2)
+    if models.device.type == "cuda":
+        # Graphs with their pool and buffers stay for the next batch of this shape.
+        found["kept_mib"] = round((kept(models.device) - reserved) / MIB, 1)
     if "peak_mib" in found:
         # Of this system alone: models of others lie on the card, too.
         held = sum(one.numel() * one.element_size() for one in model.parameters())

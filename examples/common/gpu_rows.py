@@ -150,6 +150,14 @@ def allocated(device: torch.device) -> int:
     return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
 
 
+def kept(device: torch.device) -> int:
+    """Bytes that PyTorch cannot give back to the device; 0 on a CPU."""
+    if device.type != "cuda":
+        return 0
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_reserved(device)
+
+
 def release(device: torch.device) -> None:
     """Frees what nobody uses any more: recorded graphs and their buffers, above all."""
     gc.collect()

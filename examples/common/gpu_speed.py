@@ -28,7 +28,7 @@ sys.path.insert(0, str(HERE))
 # Share of the time that is left at the beginning of each part: what a part leaves is for those
 # behind it.
 PARTS = {
-    "ceilings": 0.1, "correctness": 0.2, "decoding": 0.5, "losses": 0.4, "training": 1.0,
+    "ceilings": 0.1, "correctness": 0.2, "decoding": 0.6, "losses": 0.4, "training": 1.0,
 }  # fmt: skip
 # Exit status of a process whose device is lost; how often another one is started.
 LOST, PROCESSES = 75, 8

@@ -294,7 +294,7 @@ class DagGenerator(ParallelGenerator):
         if self.rescorer is not None:
             return "a model that reranks the translations"
         if self.paused:
-            return "too little memory"
+            return self.pause_reason
         builder = self.builder()
         if self._static is None or self._static.builder is not builder:
             self._static = StaticPaths(

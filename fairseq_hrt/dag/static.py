@@ -25,8 +25,9 @@ from .paths import best_successors
 from .static_result import FoundPath, read_paths
 from .static_tables import PathSearch, Tables, make_tables, table_size
 
-#: The most links of all heads in a batch. Above, the kernels take longer than their launches.
-_MOST_LINKS = 2**28
+#: The most links of all heads in a batch. Above, the kernels take longer than their launches; of
+#: greedy search sooner, which launches the fewest without a graph, and needs no padding there.
+_MOST_LINKS, _MOST_LINKS_GREEDY = 2**28, 2**24
 
 
 class StaticPaths:
@@ -76,8 +77,10 @@ class StaticPaths:
             return f"more than {ROWS[-1]} sentences or {LENGTHS[-1]} source tokens"
         size = self._size(self._width(width))
         links = bucket(batch, ROWS) * self._links.heads * size**2
-        if links > _MOST_LINKS:
-            return f"a batch of large graphs (more than {_MOST_LINKS:,} links)"
+        greedy = not self.search.viterbi and not self.search.weight
+        most = _MOST_LINKS_GREEDY if greedy else _MOST_LINKS
+        if links > most:
+            return f"a batch of large graphs (more than {most:,} links)"
         if not self._tables_of(tokens).finite:
             return f"--dag-decode-length-beta {self.search.length_beta}, which overflows"
         return None

@@ -20,13 +20,14 @@ from .constraints import Constraints, length_limits
 from .counters import GenerationCounters
 from .ensemble import EngineEnsemble
 from .fairseq_hypothesis import to_fairseq
+from .graphs import RecordingFailed, is_shortage
 from .static_search import StaticSearch
 from .steps import StepHook, attached
 
 logger = logging.getLogger(__name__)
 
-# Seconds without CUDA graphs after memory was short for the first time; twice as many each time, an
-# hour at most.
+# Seconds without CUDA graphs after memory was short, or a recording failed, for the first time;
+# twice as many each time, an hour at most.
 PAUSE, LONGEST_PAUSE = 60.0, 3600.0
 
 
@@ -48,6 +49,7 @@ class EngineGenerator:
         rescorer: ranks the hypotheses; None keeps the order of the search. See :meth:`rank_by`.
         ways: with and without CUDA graphs, and why: how batches were decoded on a GPU, each way
             once, in words for the user.
+        pause_reason: why the last pause from CUDA graphs began, in words for the log.
         eos: id of ``</s>``, which fairseq's command line strips from its output.
     """
 
@@ -74,7 +76,7 @@ class EngineGenerator:
         self.rescorer: Optional[Rescorer] = None
         self._uses_graphs: Optional[bool] = None
         self.ways: List[str] = []
-        self._resume, self._pause = 0.0, PAUSE
+        self._resume, self._pause, self.pause_reason = 0.0, PAUSE, ""
         # Whether the last batch was decoded by graphs, or the attempt was made.
         self._tried_graphs = False
         longest = self.decoder_positions - 1
@@ -171,30 +173,35 @@ class EngineGenerator:
     def _decoded(
         self, net_input: Dict[str, Tensor], prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        """Calls :meth:`decode`. If memory is short on the device, empties the stores of recorded
-        functions and calls it again; if it decoded by them, step by step for a while."""
+        """Calls :meth:`decode`. If memory is short on the device, or a recording fails, empties the
+        stores of recorded functions and calls it again; if it decoded by them, step by step for a
+        while."""
         graphs = self.ensemble.graphs
         self._tried_graphs = False
         try:
             return self.decode(net_input, prefix=prefix, start=start)
         except RuntimeError as error:
-            # The allocator raises OutOfMemoryError; to make a graph of what was recorded, and to
-            # load a kernel, needs memory besides, with errors of other types.
-            short = isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in str(error)
-            if not short or not graphs.enabled:
+            if not graphs.enabled:
+                raise
+            if isinstance(error, RecordingFailed):
+                reason = f"a recording that failed ({error})"
+            elif is_shortage(error):
+                reason = "too little memory"
+            else:
                 raise
         if self._tried_graphs:
             logger.warning(
-                "too little memory for CUDA graphs: decoding without them for %d s", self._pause
+                "decoding without CUDA graphs for %d s because of %s", self._pause, reason
             )
-            self._resume = time.monotonic() + self._pause
+            self._resume, self.pause_reason = time.monotonic() + self._pause, reason
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
         graphs.make_room()
         return self.decode(net_input, prefix=prefix, start=start)
 
     @property
     def paused(self) -> bool:
-        """Whether batches are decoded step by step for a while, since memory was short."""
+        """Whether batches are decoded step by step for a while, since memory was short or a
+        recording failed."""
         return time.monotonic() < self._resume
 
     @property
@@ -371,7 +378,7 @@ class EngineGenerator:
                 not engine.encoder_layers,
             ),
             ("weights that are being trained", not engine.static_weights),
-            ("too little memory", self.paused),
+            (self.pause_reason, self.paused),
         ):
             if holds:
                 return reason

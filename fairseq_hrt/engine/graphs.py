@@ -46,6 +46,8 @@ WARM_UPS = 2
 
 Kept = TypeVar("Kept")
 
+# One recording at a time in a process: Python's collector is off meanwhile.
+_recording = threading.Lock()
 # All stores of the process, and a lock for this set.
 _stores: "WeakSet[GraphStore]" = WeakSet()
 _stores_lock = threading.Lock()
@@ -59,6 +61,31 @@ def free_dropped() -> None:
     Does nothing if this process has not used CUDA."""
     if torch.cuda.is_initialized():
         gc.collect()
+
+
+def is_shortage(error: RuntimeError) -> bool:
+    """Whether an error says that the device's memory is short. The allocator raises
+    OutOfMemoryError; to make a graph of what was recorded, and to load a kernel, needs memory
+    besides, with errors of other types."""
+    return isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in str(error)
+
+
+class RecordingFailed(RuntimeError):
+    """A CUDA graph could not be recorded, though memory was not short."""
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A context in which Python's collector does not run by itself. What it finds may be graphs or
+    pinned memory of dropped generators; to free them calls CUDA in ways that end a recording."""
+    with _recording:
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if enabled:
+                gc.enable()
 
 
 class _Entry(NamedTuple):
@@ -202,6 +229,10 @@ class GraphStore:
 
         On a CUDA device recording calls the function a few times, which changes the buffers that it
         writes: the caller must set these buffers after it.
+
+        Raises:
+            torch.cuda.OutOfMemoryError: memory of the device is short.
+            RecordingFailed: something else ended the recording.
         """
         if not self.enabled:
             return function
@@ -217,13 +248,15 @@ class GraphStore:
         # Other threads may use the device meanwhile.
         recording = torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local")
         try:
-            with recording, constant_parameters():
+            with _uncollected(), recording, constant_parameters():
                 outputs = function()
-        except BaseException:
+        except BaseException as error:
             # PyTorch refuses a pool all of whose graphs are gone, and stays on the stream of a
             # recording that it cannot end.
             self._pool = None
             torch.cuda.set_stream(before)
+            if isinstance(error, RuntimeError) and not is_shortage(error):
+                raise RecordingFailed(str(error).splitlines()[0]) from error
             raise
 
         def replay() -> Kept:

@@ -350,9 +350,12 @@ def test_why_a_batch_is_decoded_otherwise(family, caplog):
     assert "source tokens" in long.graph_refusal(torch.full((1, LENGTHS[-1] + 1), 5))
 
 
-def test_tables_are_kept_and_dropped_with_the_recordings(family, monkeypatch):
+@pytest.mark.parametrize(
+    "strategy, limit", [("greedy", "_MOST_LINKS_GREEDY"), ("lookahead", "_MOST_LINKS")]
+)
+def test_tables_are_kept_and_dropped_with_the_recordings(family, monkeypatch, strategy, limit):
     """They take memory of the device as well; a batch that is refused makes none."""
-    _, generator = both(family, lively(family), "greedy")
+    _, generator = both(family, lively(family), strategy)
     store, sample = generator.ensemble.graphs, family.sample([5, 3])
     before = found(generator, generator.models[0], sample)
     ((key, entry),) = store._kept.items()
@@ -362,7 +365,7 @@ def test_tables_are_kept_and_dropped_with_the_recordings(family, monkeypatch):
     store.make_room()
     assert not store._kept and found(generator, generator.models[0], sample) == before
     store.make_room()
-    monkeypatch.setattr("fairseq_hrt.dag.static._MOST_LINKS", 10)
+    monkeypatch.setattr(f"fairseq_hrt.dag.static.{limit}", 10)
     assert "large graphs" in generator.graph_refusal(sample["net_input"]["src_tokens"])
     assert not store._kept
 

@@ -1,10 +1,14 @@
 """Recorded decoding on a real GPU: ``pytest -m gpu``."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from fairseq import utils
 
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
+from fairseq_hrt.ctc.generator import CtcGenerator
+from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.engine.generator import AutoregressiveGenerator
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.jacobi.drafts import Drafter
@@ -41,12 +45,19 @@ KINDS = {
         lambda *given: JacobiGenerator(*given, drafter=Drafter()),
         dict(beam=1, jacobi_mode="frontier", jacobi_window=3),
     ),
+    "dag": (
+        "dag_transformer",
+        dict(dag_upsample_scale="4"),
+        DagGenerator,
+        dict(beam=1, dag_decode_strategy="lookahead"),
+    ),
+    "ctc": ("ctc_transformer", dict(ctc_upsample_scale=2.0), CtcGenerator, dict(beam=1)),
 }
 
 
-def generators(tiny, kind, dtype):
+def generators(tiny, kind, dtype, device="cuda"):
     arch, more, make, options = KINDS[kind]
-    model = tiny.model(arch, **more).to("cuda", dtype)
+    model = tiny.model(arch, **more).to(device, dtype)
     chosen = DecodingOptions(**{**LIMITS, **options})
     ordinary, recorded = (make([model], tiny.dictionary(), chosen) for _ in range(2))
     ordinary.uses_graphs = False
@@ -62,7 +73,7 @@ def test_equal_to_step_by_step(tiny, kind):
     for lengths in (*sizes, *sizes[::-1], *sizes[::2]):
         sample = utils.move_to_cuda(tiny.sample(lengths, seed=len(lengths)))
         expected, found = ordinary.find(sample), recorded.find(sample)
-        assert recorded.graph_refusal(None) is None
+        assert recorded.graph_refusal(sample["net_input"]["src_tokens"]) is None
         for mine, theirs in zip(found, expected, strict=True):
             assert [one.tokens for one in mine] == [one.tokens for one in theirs]
             for one, other in zip(mine, theirs):
@@ -88,3 +99,37 @@ def test_what_is_kept_is_bounded(tiny, monkeypatch):
         sizes.append(torch.cuda.memory_allocated())
     # The second round needs no more than the first.
     assert max(sizes[8:]) <= 1.2 * max(sizes[:8]) + 2**20
+
+
+def texts(generator, sample):
+    return [[one.tokens for one in best] for best in generator.find(sample)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams(tiny, kind):
+    """Recorded on one stream, replayed on others, of two threads as well."""
+    ordinary, recorded = generators(tiny, kind, torch.float32)
+    samples = [utils.move_to_cuda(tiny.sample(lengths)) for lengths in ([5, 3, 6], [9], [4] * 7)]
+    expected = [texts(ordinary, sample) for sample in samples]
+    torch.cuda.synchronize()
+
+    def on_stream(_):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            found = [texts(recorded, sample) for sample in samples * 2]
+            torch.cuda.current_stream().synchronize()
+        return found
+
+    assert [on_stream(number) for number in range(2)] == [expected * 2] * 2
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(on_stream, range(4))) == [expected * 2] * 4
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one GPU, or none")
+def test_two_devices(tiny):
+    """Each device has its own recordings, whichever is the current one."""
+    for kind in KINDS:
+        for device in ("cuda:1", "cuda:0", "cuda:1"):
+            ordinary, recorded = generators(tiny, kind, torch.float32, device)
+            sample = utils.move_to_cuda(tiny.sample([5, 3, 6]), device)
+            expected = texts(ordinary, sample)
+            assert [texts(recorded, sample) for _ in range(2)] == [expected] * 2

@@ -6,9 +6,10 @@ import math
 import threading
 import time
 import weakref
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -338,7 +339,7 @@ def test_recording_the_same_in_every_batch_is_given_up(tiny, monkeypatch, caplog
     with caplog.at_level("WARNING"):
         found = generator.find(sample)
     assert [[one.tokens for one in best] for best in found] == expected
-    assert "too little memory for CUDA graphs" in caplog.text and generator.paused
+    assert "because of too little memory" in caplog.text and generator.paused
 
 
 def test_what_was_made_for_a_dropped_object_goes_with_it(monkeypatch):
@@ -391,6 +392,44 @@ def test_every_shortage_makes_room(tiny, monkeypatch):
     generator.find(tiny.sample([5, 3]))
     assert generator._pause == 2 * PAUSE
     assert generator.graph_refusal(torch.zeros(1, 1)) == "--no-repeat-ngram-size"
+
+
+def test_a_recording_that_fails(tiny, monkeypatch, caplog):
+    """Decoded without graphs, now and for a while. Python's collector, which might end a recording,
+    does not run in one."""
+    generator = AutoregressiveGenerator(
+        [tiny.lively()], tiny.dictionary(), DecodingOptions(max_len_b=6)
+    )
+    graphs, collects = generator.ensemble.graphs, []
+    expected = generator.find(tiny.sample([5, 3]))
+    decode = generator.decode
+
+    @contextmanager
+    def recording(*given, **options):
+        collects.append(gc.isenabled())
+        yield
+        raise RuntimeError("operation failed due to a previous error during capture\nSearch for")
+
+    def recorded(*given, **options):
+        if generator.by_graphs(given[0]["src_tokens"]):
+            graphs.record(lambda: None)
+        return decode(*given, **options)
+
+    generator.uses_graphs = True
+    for name, value in (("Stream", Mock()), ("current_stream", Mock()), ("set_stream", Mock()),
+                        ("stream", lambda one: nullcontext()), ("CUDAGraph", Mock()),
+                        ("graph_pool_handle", object), ("graph", recording)):  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(graphs, "on_device", nullcontext)
+    monkeypatch.setattr(graphs, "make_room", lambda: None)
+    monkeypatch.setattr(graphs, "enabled", True)
+    monkeypatch.setattr(generator, "decode", recorded)
+    for _ in range(2):
+        found = generator.find(tiny.sample([5, 3]))
+        assert [best[0].tokens for best in found] == [best[0].tokens for best in expected]
+    assert collects == [False] and gc.isenabled() and generator.paused
+    reason = "a recording that failed (operation failed due to a previous error during capture)"
+    assert reason in caplog.text and generator.ways[-1].endswith(reason)
 
 
 def _flags_of_the_host(self, store, count):
