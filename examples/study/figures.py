@@ -98,7 +98,8 @@ class Figures:
     @cached_property
     def gpu(self) -> GpuRun:
         """What was measured on a GPU."""
-        return GpuRun(self.folder / "measured" / "gpu.json")
+        folder = self.folder / "measured"
+        return GpuRun(folder / "gpu.json", folder / "gpu_updates.json")
 
     def outcome(self, name: str) -> Dict[str, Any]:
         """Raises ValueError for an entry that has no outcome."""

@@ -1,4 +1,5 @@
-"""Figures of a GPU: ``measured/gpu.json``, as examples/common/gpu_speed.py wrote it.
+"""Figures of a GPU: ``measured/gpu.json``, as examples/common/gpu_speed.py wrote it, and for the
+parts that it has not measured ``measured/gpu_updates.json``, of another run.
 
 ``gpu:PART/SYSTEM/WAY/KEY@NUMBER@LAYERS``   a figure of a row. WAY is left out where rows have none.
 NUMBER is the batch size of decoding, the tokens of losses; LAYERS those of decoding, by default the
@@ -84,15 +85,20 @@ class NotMeasured(ValueError):
 
 
 class GpuRun:
-    """A document of gpu_speed.py.
+    """Documents of gpu_speed.py.
 
     Args:
-        path: of the file.
+        paths: of the files. A part is that of the first one which has it: figures of one part are
+            always of one run.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.document: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        self.rows: List[Dict[str, Any]] = self.document["rows"]
+    def __init__(self, *paths: Path) -> None:
+        documents = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+        self.document: Dict[str, Any] = documents[0]
+        self.rows: List[Dict[str, Any]] = []
+        for document in documents:
+            known = {row["part"] for row in self.rows}
+            self.rows += [row for row in document["rows"] if row["part"] not in known]
 
     def row(self, part: str, system: str, **labels: Any) -> Dict[str, Any]:
         """The row with these labels; of several sizes the one that was measured first.
@@ -418,6 +424,20 @@ def decoding_memory(run: GpuRun) -> Tuple[List[str], Rows]:
     return header, rows
 
 
+def kept(run: GpuRun) -> str:
+    """What CUDA graphs of one shape keep on the card. Where those of an earlier row were freed
+    meanwhile, the difference is negative, and tells nothing."""
+    said = []
+    for batch in (DRAWN[0], DRAWN[-1]):
+        found = [run.decoded("kept_mib", name, CAPTURED, batch) for _, name in SYSTEMS]
+        sizes = [size for size in found if size is not None and size > 0]
+        if sizes:
+            said.append(f"{min(sizes):.0f} to {max(sizes):,.0f} MiB at batch size {batch}")
+    if not said:
+        return "What graphs keep between batches was not measured in this run."
+    return f"Between batches graphs and buffers of one shape keep {' and '.join(said)}."
+
+
 def passes(run: GpuRun, system: str, other: str) -> str:
     """How many passes a system needs at batch size 1 for a sentence, and how many steps of the
     other each takes; the milliseconds of both where the other counts none, and why there are no
@@ -570,6 +590,7 @@ TEXTS: Dict[str, Callable[[GpuRun], str]] = {
     "memory": memory_proof,
     "losses": losses_reading,
     "aims": aims_reading,
+    "kept": kept,
     "shares": shares_reading,
     "provenance": provenance,
 }
