@@ -15,7 +15,7 @@ from ..families import FAMILIES, Family
 from .conditions import flag
 from .option import Option
 from .schema import CALLER, EVERY_TASK, FAIRSEQ, SCHEMA
-from .values import DecodingOptions
+from .values import NEUTRAL, DecodingOptions
 
 logger = logging.getLogger(__name__)
 
@@ -137,8 +137,12 @@ def require_scoring(given: Mapping[str, Any]) -> None:
     """
     for name, value in given.items():
         option = SCHEMA.get(name)
-        of_search = option is not None and not option.rates and option.origin != EVERY_TASK
-        if (of_search or name == "replace_unk") and value not in (False, "false"):
+        if option is None:
+            of_search = name == "replace_unk" or name in NEUTRAL.keys() - {"score_reference"}
+        else:
+            of_search = not option.rates and option.origin != EVERY_TASK
+        neutral = (False, "false", *NEUTRAL.get(name, ()))
+        if of_search and value not in neutral and str(value) not in neutral:
             raise ValueError(
                 f"{flag(name)} {value} changes no score: given translations are scored without a"
                 f" search; leave out {flag(name)}"

@@ -78,7 +78,7 @@ class DecodingOptions(Schema):
         for name, value in options.items():
             if name in SCHEMA:
                 values[name] = read_value(name, value)
-            elif _text(value) not in _NEUTRAL.get(name, ()):
+            elif _text(value) not in NEUTRAL.get(name, ()):
                 meant = did_you_mean(name, list(SCHEMA))
                 raise UnsupportedOption(
                     f"{flag(name)} {_text(value)}: the native engine has no such"
@@ -262,7 +262,7 @@ KINDS: Dict[str, Tuple[type, bool]] = {
     name: _kind(hint) for name, hint in get_type_hints(DecodingOptions).items() if name in SCHEMA
 }
 # Flags of fairseq-generate that are not in the schema, with the values at which they do nothing.
-_NEUTRAL: Dict[str, Tuple[str, ...]] = {
+NEUTRAL: Dict[str, Tuple[str, ...]] = {
     "sampling": ("False", "false"),
     "diverse_beam_groups": ("-1",),
     "diversity_rate": ("-1.0", "-1"),
