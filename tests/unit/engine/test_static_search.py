@@ -460,7 +460,7 @@ def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, 
     with caplog.at_level("WARNING"):
         found = generator.find(sample)
     assert [[one.tokens for one in best] for best in found] == expected
-    assert "decoding without them for 60 s" in caplog.text and generator.paused
+    assert "decoding without CUDA graphs for 60 s" in caplog.text and generator.paused
     # After that it tries again; the next pause is longer.
     monkeypatch.undo()
     monkeypatch.setattr(generator.ensemble.graphs, "on_device", nullcontext)
@@ -468,5 +468,5 @@ def test_where_memory_is_short_decoding_goes_on_step_by_step(tiny, monkeypatch, 
     generator._resume = 0.0
     with caplog.at_level("WARNING"):
         generator.find(sample)
-    assert "decoding without them for 120 s" in caplog.text
+    assert "decoding without CUDA graphs for 120 s" in caplog.text
     assert generator.graph_refusal(None) == "too little memory"
