@@ -247,17 +247,24 @@ class GraphStore:
         graph = torch.cuda.CUDAGraph()
         # Other threads may use the device meanwhile.
         recording = torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local")
+        own: Optional[BaseException] = None
         try:
             with _uncollected(), recording, constant_parameters():
-                outputs = function()
+                try:
+                    outputs = function()
+                except BaseException as error:
+                    own = error
+                    raise
         except BaseException as error:
             # PyTorch refuses a pool all of whose graphs are gone, and stays on the stream of a
             # recording that it cannot end.
             self._pool = None
             torch.cuda.set_stream(before)
-            if isinstance(error, RuntimeError) and not is_shortage(error):
-                raise RecordingFailed(str(error).splitlines()[0]) from error
-            raise
+            # To end the recording fails then, too, with an error that hides the first one.
+            first = own or error
+            if isinstance(first, RuntimeError) and not is_shortage(first):
+                raise RecordingFailed(str(first).splitlines()[0]) from error
+            raise first from first.__cause__
 
         def replay() -> Kept:
             graph.replay()

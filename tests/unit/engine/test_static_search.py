@@ -21,7 +21,7 @@ from fairseq_hrt.engine import static_rows, static_search
 from fairseq_hrt.engine.buckets import LENGTHS, ROWS, bucket
 from fairseq_hrt.engine.fused.search import largest
 from fairseq_hrt.engine.generator import PAUSE, AutoregressiveGenerator
-from fairseq_hrt.engine.graphs import AGAIN, GraphStore
+from fairseq_hrt.engine.graphs import AGAIN, WARM_UPS, GraphStore
 from fairseq_hrt.native.decoding import NumericalError
 from fairseq_hrt.native.options.values import DecodingOptions
 
@@ -430,6 +430,34 @@ def test_a_recording_that_fails(tiny, monkeypatch, caplog):
     assert collects == [False] and gc.isenabled() and generator.paused
     reason = "a recording that failed (operation failed due to a previous error during capture)"
     assert reason in caplog.text and generator.ways[-1].endswith(reason)
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), torch.cuda.OutOfMemoryError("full"), ValueError("odd")]
+)
+def test_the_end_of_a_recording_hides_no_error(monkeypatch, error):
+    @contextmanager
+    def recording(*given, **options):
+        try:
+            yield
+        except BaseException:
+            raise RuntimeError("operation failed due to a previous error during capture") from None
+
+    for name, value in (("Stream", Mock()), ("current_stream", Mock()), ("set_stream", Mock()),
+                        ("stream", lambda one: nullcontext()), ("CUDAGraph", Mock()),
+                        ("graph_pool_handle", object), ("graph", recording)):  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, value)
+    store, calls = GraphStore(torch.device("cpu")), []
+    store.enabled = True
+
+    def function():
+        calls.append(1)
+        if len(calls) > WARM_UPS:
+            raise error
+
+    with pytest.raises(type(error)) as raised:
+        store.record(function)
+    assert raised.value is error and gc.isenabled()
 
 
 def _flags_of_the_host(self, store, count):
