@@ -47,7 +47,13 @@ class BidirectionalTransformerModel(ConfiguredTransformer):
         if learnt is None:
             learnt = slots.learnt(self.decoder.padding_idx)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths)
-        features, _ = self.decoder(slots.input, encoder_out=encoder_out, features_only=True)
+        features, _ = self.decoder(
+            slots.input,
+            encoder_out=encoder_out,
+            features_only=True,
+            # No layer is asked for its attention to the source, which takes kernels of its own.
+            alignment_layer=-1,
+        )
         # [n, D] -> [n, V]
         return self.decoder.output_layer(features.flatten(0, 1).index_select(0, learnt))
 

@@ -40,7 +40,11 @@ class ParallelDecoder(NativeParts, TransformerDecoderBase):
                 f"fairseq's own search cannot decode a {BY_NAME[self.family].model}; use --task"
                 f" {self.only_task}"
             )
+        # No layer is asked for its attention to the source: to return it takes kernels of its own.
         features, extra = self.extract_features(
-            prev_output_tokens, encoder_out=encoder_out, full_context_alignment=True
+            prev_output_tokens,
+            encoder_out=encoder_out,
+            full_context_alignment=True,
+            alignment_layer=-1,
         )
         return (features if features_only else self.output_layer(features)), extra

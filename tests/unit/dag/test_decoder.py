@@ -37,6 +37,13 @@ def test_stock_decoding_is_refused(family):
         model.decoder(torch.tensor([[2]]), encoder_out=None, incremental_state={})
 
 
+def test_no_layer_returns_its_attention(family):
+    """It would be computed for nothing, without PyTorch's attention kernels."""
+    model, inputs = family.dag(), torch.tensor([[0, 3, 3, 2]])
+    encoded = model.encoder(torch.tensor([[5, 6, 2]]), src_lengths=torch.tensor([3]))
+    assert model.decoder(inputs, encoder_out=encoded)[1]["attn"] == [None]
+
+
 @given(words=st.integers(0, 30), source=st.integers(1, 30), classes=st.integers(2, 20))
 def test_the_length_head_says_what_it_was_taught(words, source, classes):
     """Differences of length outside of its classes are the nearest of them; a sentence has a word
