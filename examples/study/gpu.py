@@ -231,19 +231,18 @@ def ratio(upper: Optional[float], lower: Optional[float]) -> Optional[float]:
 
 def decoding(run: GpuRun) -> Tuple[List[str], Rows]:
     """Header and rows of the table of decoding."""
-    header = [
-        "system", "ms a sentence, batch size 1", "× Transformer, batch size 1",
-        "ms a sentence, batch size 32", "ms a sentence, batch size 128", "× Transformer at 128",
-    ]  # fmt: skip
+    header = ["system"]
+    for batch in DRAWN:
+        header += [f"ms a sentence, batch size {batch}", f"× Transformer at {batch}"]
     rows = []
     for label, name in SYSTEMS:
-        one, many, most = (run.best(name, batch)[0] for batch in (1, 32, 128))
-        if one is many is most is None:
+        found = {batch: run.best(name, batch)[0] for batch in DRAWN}
+        if all(own is None for own in found.values()):
             continue
-        rows.append([
-            label, number(one), number(ratio(run.best(BASE, 1)[0], one)), number(many),
-            number(most), number(ratio(run.best(BASE, 128)[0], most)),
-        ])  # fmt: skip
+        rows.append([label])
+        for batch, own in found.items():
+            shape = ".3f" if own is not None and own < 1 else ""
+            rows[-1] += [number(own, shape), number(ratio(run.best(BASE, batch)[0], own))]
     # A column in which nothing was measured is left out.
     kept = [place for place in range(len(header)) if any(row[place] != DASH for row in rows)]
     return [header[place] for place in kept], [[row[place] for place in kept] for row in rows]

@@ -78,7 +78,7 @@ def test_tables_have_dashes_for_what_was_not_measured(tmp_path):
     run = run_of(tmp_path, ROWS)
     # Nothing was measured at batch size 32.
     assert gpu.decoding(run)[1] == [
-        ["Transformer", "6.00", "1.00", "0.12", "1.00"],
+        ["Transformer", "6.00", "1.00", "0.125", "1.00"],
         ["dag, greedy", "1.50", "4.00", "–", "–"],
         ["fairseq", "150", "0.04", "–", "–"],
     ]
@@ -87,6 +87,35 @@ def test_tables_have_dashes_for_what_was_not_measured(tmp_path):
     assert pages.cell("{gpu:hours/Transformer/4096:.1f}", figures) == "5.0"
     assert pages.cell("{gpu:hours/hrt/4096:.1f}", figures) == "–"
     assert gpu.training(run)[1] == [["Transformer", "68,000", "60", "12", "5", "80", "–"]]
+
+
+def test_a_part_is_of_one_run(tmp_path):
+    """That of the first file which has it, even where it failed there."""
+    files = []
+    for number, rows in enumerate((
+        [{"part": "decoding", "system": "hrt k=2", "way": "captured", "failed": "x"}],
+        [
+            {"part": "decoding", "system": "hrt k=2", "way": "captured", "ms": 1.0},
+            {"part": "losses", "system": "likelihood", "way": "ours", "tokens": 26, "ms": 2.0},
+        ],
+    )):  # fmt: skip
+        files.append(tmp_path / f"{number}.json")
+        files[-1].write_text(json.dumps({"environment": {"gpu": str(number)}, "rows": rows}))
+    run = gpu.GpuRun(*files)
+    assert run.value("gpu") == "0" and run.value("losses/likelihood/ours/ms@26") == 2.0
+    with pytest.raises(gpu.NotMeasured):
+        run.value("decoding/hrt k=2/captured/ms")
+
+
+def test_what_graphs_keep(tmp_path):
+    """Where something else was freed meanwhile the difference says nothing."""
+    sizes = {"Transformer greedy": 30.2, "hrt k=2": -7.0, "dag greedy": 12.0}
+    rows = [
+        {"part": "decoding", "layers": "6+6", "batch": 1, "system": name, "way": "captured",
+         "kept_mib": size} for name, size in sizes.items()
+    ]  # fmt: skip
+    assert "keep 12 to 30 MiB at batch size 1." in gpu.kept(run_of(tmp_path, rows))
+    assert "not measured" in gpu.kept(run_of(tmp_path, ROWS))
 
 
 @pytest.mark.parametrize("name", gpu.TABLES)
