@@ -27,7 +27,7 @@ from .static_tables import PathSearch, Tables, make_tables, table_size
 
 #: The most links of all heads in a batch. Above, the kernels take longer than their launches; of
 #: greedy search sooner, which launches the fewest without a graph, and needs no padding there.
-_MOST_LINKS, _MOST_LINKS_GREEDY = 2**28, 2**24
+_MOST_LINKS, _MOST_LINKS_GREEDY = 2**28, 2**25
 
 
 class StaticPaths:
