@@ -152,6 +152,8 @@ def timed_row(models: Models, prepare: Prepare, batch: int, tiny: bool) -> Dict[
     sample = models.batch(batch)
     with torch.no_grad():
         run, calls, model, written = prepare(sample)
+        # Graphs of earlier rows which nobody uses would be freed meanwhile.
+        release(models.device)
         before, reserved = calls(), kept(models.device)
         found = timed(
             run, models.device, warmups=1 if tiny else 2, repeats=1 if tiny else 7,

@@ -49,6 +49,8 @@ SYSTEMS = (
 BASE = "Transformer greedy"
 # With CUDA graphs, without, and other programs.
 CAPTURED, EAGER, STOCK = "captured", "eager", "stock"
+# The faster one of the first two.
+BEST = "best"
 # Updates of other sizes, and the size that the table of trainings has beside 4,096.
 OTHERS, LARGER = "other sizes", 16384
 # Aims of decoding at batch size 1, set before it was measured: the system, the other one, and how
@@ -96,9 +98,12 @@ class GpuRun:
         documents = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
         self.document: Dict[str, Any] = documents[0]
         self.rows: List[Dict[str, Any]] = []
+        # The document of each part.
+        self.origins: Dict[str, Dict[str, Any]] = {}
         for document in documents:
-            known = {row["part"] for row in self.rows}
-            self.rows += [row for row in document["rows"] if row["part"] not in known]
+            new = [row for row in document["rows"] if row["part"] not in self.origins]
+            self.rows += new
+            self.origins.update({row["part"]: document for row in new})
 
     def row(self, part: str, system: str, **labels: Any) -> Dict[str, Any]:
         """The row with these labels; of several sizes the one that was measured first.
@@ -131,6 +136,11 @@ class GpuRun:
             def of(name: str, key: str) -> float:
                 return float(self.value(f"decoding/{name}/{way}/{key}@{sizes}"))
 
+            if part == "times" and way == BEST:
+                pair = [self.best(name, int(sizes))[0] for name in names[:2]]
+                if None in pair:
+                    raise NotMeasured(f"gpu:{place}: one of both was not measured")
+                return float(pair[1]) / float(pair[0])  # type: ignore[arg-type]
             if part == "times":
                 return of(names[1], "ms_a_sentence") / of(names[0], "ms_a_sentence")
             one, other = (of(name, "ms") / of(name, "calls") for name in names[:2])
@@ -200,14 +210,19 @@ class GpuRun:
         raise NotMeasured(f"the GPU's run has no updates of {batch} tokens of {system}")
 
     def best(self, system: str, batch: int) -> Tuple[Optional[float], str]:
-        """Milliseconds a sentence with CUDA graphs, or of another program, and the way."""
-        for way in (CAPTURED, STOCK):
-            try:
-                found = self.row("decoding", system, way=way, batch=batch, **self.size(system))
-                return float(found["ms_a_sentence"]), way
-            except NotMeasured:
-                continue
-        return None, ""
+        """Milliseconds a sentence with CUDA graphs, without where that is faster, or of another
+        program; and the way. Without graphs alone nothing is told."""
+        found: Dict[str, float] = {}
+        for way in (CAPTURED, STOCK, EAGER):
+            if way == EAGER and CAPTURED not in found:
+                break
+            with suppress(NotMeasured):
+                row = self.row("decoding", system, way=way, batch=batch, **self.size(system))
+                found[way] = float(row["ms_a_sentence"])
+        if not found:
+            return None, ""
+        way = min(found, key=lambda one: found[one])
+        return found[way], way
 
     def size(self, system: str) -> Dict[str, str]:
         """The layers measured first."""
@@ -424,8 +439,8 @@ def decoding_memory(run: GpuRun) -> Tuple[List[str], Rows]:
 
 
 def kept(run: GpuRun) -> str:
-    """What CUDA graphs of one shape keep on the card. Where those of an earlier row were freed
-    meanwhile, the difference is negative, and tells nothing."""
+    """What CUDA graphs of one shape keep on the card, at least: what an earlier row had kept may
+    have been freed meanwhile, so that the difference is too small, or even negative."""
     said = []
     for batch in (DRAWN[0], DRAWN[-1]):
         found = [run.decoded("kept_mib", name, CAPTURED, batch) for _, name in SYSTEMS]
@@ -434,7 +449,7 @@ def kept(run: GpuRun) -> str:
             said.append(f"{min(sizes):.0f} to {max(sizes):,.0f} MiB at batch size {batch}")
     if not said:
         return "What graphs keep between batches was not measured in this run."
-    return f"Between batches graphs and buffers of one shape keep {' and '.join(said)}."
+    return f"Between batches graphs and buffers of one shape keep at least {' and '.join(said)}."
 
 
 def passes(run: GpuRun, system: str, other: str) -> str:
@@ -565,13 +580,14 @@ def memory_proof(run: GpuRun) -> str:
 
 
 def provenance(run: GpuRun) -> str:
-    """Card, versions, commit and date, for the foot of a page."""
-    known, settings = run.document["environment"], run.document["settings"]
+    """Card, versions, commit and date of the trainings, for the foot of their page."""
+    document = run.origins["training"]
+    known, settings = document["environment"], document["settings"]
     commit = known["commit"].replace("+", " with changes")
     return (
         f"{known['gpu']}, {known['cpu']}, PyTorch {known['torch']}, Triton {known['triton']},"
         f" driver {known['driver']}, Python {known['python']}, {settings['precision']}, seed"
-        f" {settings['seed']}, commit {commit}, {run.document['date'][:10]}."
+        f" {settings['seed']}, commit {commit}, {document['date'][:10]}."
     )
 
 

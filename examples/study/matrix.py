@@ -500,16 +500,18 @@ def plenty_capacity(matrix: Matrix, budget: Budget = PLENTY) -> None:
     matrix.test(f"test-{own}-capacity", found, against=against_at(found))
 
 
-def ctc_students(matrix: Matrix, budget: Budget, ends: str = "", **more: Any) -> List[str]:
-    """CTC by likelihood and the same after n-gram alignment, in the shares of graphs; ``ends`` are
-    behind their names, ``more`` are options of both. Returns the names."""
+def ctc_students(matrix: Matrix, budget: Budget, small: Fields) -> List[str]:
+    """CTC by likelihood, with three decoder layers and with the options ``small``, and the latter
+    after n-gram alignment, in the shares of graphs. Returns the names."""
     aligned = budget.updates * 3 // 20
-    likelihood, ngram = (f"{budget.name}-{kind}{ends}" for kind in ("ctc", "ctc-ngram"))
-    every = {**budget.every(), **more, "updates": budget.updates - aligned}
-    matrix.train(likelihood, CTC, **every)
-    every |= {"updates": aligned, "lr": 0.0003, "save": aligned // 9, "start": likelihood}
-    matrix.train(ngram, CTC, **every, criterion="ctc_ngram_loss")
-    return [likelihood, ngram]
+    names = [f"{budget.name}-{kind}" for kind in ("ctc", "ctc-2", "ctc-ngram-2")]
+    every = {**budget.every(), "updates": budget.updates - aligned}
+    matrix.train(names[0], CTC, **every)
+    every |= small
+    matrix.train(names[1], CTC, **every)
+    every |= {"updates": aligned, "lr": 0.0003, "save": aligned // 9, "start": names[1]}
+    matrix.train(names[2], CTC, **every, criterion="ctc_ngram_loss")
+    return names
 
 
 def plenty_two_layers(matrix: Matrix, budget: Budget = PLENTY) -> None:
@@ -521,8 +523,8 @@ def plenty_two_layers(matrix: Matrix, budget: Budget = PLENTY) -> None:
     matrix.train(hybrid, hrt_options(budget, "2"), **{**budget.every(), **every})
     matrix.train(pair, DISTINCT, **{**budget.every(), **every})
     graph_students(matrix, budget, 1, "-2", **every)
-    names = [*ctc_students(matrix, budget), *ctc_students(matrix, budget, "-2", **every)]
-    outputs = dict(zip(("CTC", "CTC n-grams", "CTC 3+2", "CTC n-grams 3+2"), names))
+    names = ctc_students(matrix, budget, every)
+    outputs = dict(zip(("CTC", "CTC 3+2", "CTC n-grams 3+2"), names))
 
     def systems(engine: str) -> List[str]:
         """The Transformers and all of these, greedily."""

@@ -77,7 +77,8 @@ class StaticPaths:
             return f"more than {ROWS[-1]} sentences or {LENGTHS[-1]} source tokens"
         size = self._size(self._width(width))
         links = bucket(batch, ROWS) * self._links.heads * size**2
-        greedy = not self.search.viterbi and not self.search.weight
+        search = self.search
+        greedy = not (search.viterbi or search.weight or search.suppress)
         most = _MOST_LINKS_GREEDY if greedy else _MOST_LINKS
         if links > most:
             return f"a batch of large graphs (more than {most:,} links)"

@@ -183,13 +183,14 @@ class EngineGenerator:
         except RuntimeError as error:
             if not graphs.enabled:
                 raise
-            if isinstance(error, RecordingFailed):
+            failed = isinstance(error, RecordingFailed)
+            if failed:
                 reason = f"a recording that failed ({error})"
             elif is_shortage(error):
                 reason = "too little memory"
             else:
                 raise
-        if self._tried_graphs:
+        if failed or self._tried_graphs:
             logger.warning(
                 "decoding without CUDA graphs for %d s because of %s", self._pause, reason
             )

@@ -115,6 +115,7 @@ class GraphStore:
         # What was made since something that was kept was used.
         self._made: Counter[Hashable] = Counter()
         self._pool: Any = None
+        self._stream: Any = None
         self._limit = 0
         if self.enabled:
             self._limit = int(SHARE * torch.cuda.get_device_properties(device).total_memory)
@@ -238,7 +239,12 @@ class GraphStore:
             return function
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-        aside, before = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
+        if self._stream is None:
+            # PyTorch's own for recordings is on the device of the process's first one.
+            self._stream = torch.cuda.Stream(self.device)
+        aside, before = self._stream, torch.cuda.current_stream(self.device)
+        # What failed earlier, on any stream, is told before it can be taken for the recording's.
+        torch.cuda.synchronize(self.device)
         aside.wait_stream(before)
         with torch.cuda.stream(aside), constant_parameters():
             for _ in range(WARM_UPS):
@@ -246,7 +252,9 @@ class GraphStore:
         before.wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         # Other threads may use the device meanwhile.
-        recording = torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local")
+        recording = torch.cuda.graph(
+            graph, pool=self._pool, stream=aside, capture_error_mode="thread_local"
+        )
         own: Optional[BaseException] = None
         try:
             with _uncollected(), recording, constant_parameters():
@@ -263,7 +271,7 @@ class GraphStore:
             # To end the recording fails then, too, with an error that hides the first one.
             first = own or error
             if isinstance(first, RuntimeError) and not is_shortage(first):
-                raise RecordingFailed(str(first).splitlines()[0]) from error
+                raise RecordingFailed(str(first).partition("\n")[0]) from error
             raise first from first.__cause__
 
         def replay() -> Kept:

@@ -125,6 +125,13 @@ def require_rating(
         )
 
 
+# How options begin that belong to fairseq's own searches alone.
+_SEARCHES = (
+    "sampling", "diverse_beam", "diversity_rate", "constraints", "match_source_len", "lm_",
+    "iter_decode",
+)  # fmt: skip
+
+
 def require_scoring(given: Mapping[str, Any]) -> None:
     """Refuses options of a search, which the scoring of given translations does without: those of
     ``fairseq-generate`` and of the families, and ``replace_unk``.
@@ -138,7 +145,7 @@ def require_scoring(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         option = SCHEMA.get(name)
         if option is None:
-            of_search = name == "replace_unk" or name in NEUTRAL.keys() - {"score_reference"}
+            of_search = name == "replace_unk" or name.startswith(_SEARCHES)
         else:
             of_search = not option.rates and option.origin != EVERY_TASK
         neutral = (False, "false", *NEUTRAL.get(name, ()))

@@ -86,6 +86,8 @@ def test_a_score_per_line(run, monkeypatch):
     ("x x --set forced_start=a", "--set forced_start=a: given translations have their own"),
     ("x x --set beam=5", "--beam 5 changes no score"),
     ("x x --set sampling=true", "--sampling true changes no score"),
+    ("x x --set sampling_topk=5", "--sampling-topk 5 changes no score"),
+    ("x x --set iter_decode_max_iter=5", "--iter-decode-max-iter 5 changes no score"),
     ("x x --set hrt_nat_beam=2", "--hrt-nat-beam 2 changes no score"),
     ("many long", "the target of line 35 has 9 subwords"),
 ])  # fmt: skip

@@ -418,7 +418,7 @@ def test_a_recording_that_fails(tiny, monkeypatch, caplog):
     generator.uses_graphs = True
     for name, value in (("Stream", Mock()), ("current_stream", Mock()), ("set_stream", Mock()),
                         ("stream", lambda one: nullcontext()), ("CUDAGraph", Mock()),
-                        ("graph_pool_handle", object), ("graph", recording)):  # fmt: skip
+                        ("graph_pool_handle", object), ("graph", recording), ("synchronize", Mock())):  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(graphs, "on_device", nullcontext)
     monkeypatch.setattr(graphs, "make_room", lambda: None)
@@ -445,7 +445,7 @@ def test_the_end_of_a_recording_hides_no_error(monkeypatch, error):
 
     for name, value in (("Stream", Mock()), ("current_stream", Mock()), ("set_stream", Mock()),
                         ("stream", lambda one: nullcontext()), ("CUDAGraph", Mock()),
-                        ("graph_pool_handle", object), ("graph", recording)):  # fmt: skip
+                        ("graph_pool_handle", object), ("graph", recording), ("synchronize", Mock())):  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, value)
     store, calls = GraphStore(torch.device("cpu")), []
     store.enabled = True
