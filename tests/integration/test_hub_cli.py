@@ -16,7 +16,7 @@ from tiny_models import STUDENTS
 import fairseq_hrt.cli.main
 
 pytestmark = pytest.mark.slow
-FAMILIES = ("hrt", "bidirectional", "dag")
+FAMILIES = ("hrt", "bidirectional", "dag", "ctc")
 
 
 def verb(command, *arguments, **options):

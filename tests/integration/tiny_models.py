@@ -34,6 +34,8 @@ STUDENTS = {
     "hrt": "--arch hrt_transformer --criterion hrt_loss --hrt-curriculum-power 0",
     "bidirectional": "--arch bidirectional_transformer --criterion bidirectional_loss",
     "dag": "--arch dag_transformer --criterion dag_nll_loss --dag-upsample-scale 3",
+    "ctc": "--arch ctc_transformer --criterion ctc_nll_loss --ctc-upsample-scale 2"
+    " --ctc-inputs unk",
 }
 # Graphs of lines of hundreds of words would take long; the two languages have words of their own.
 MODELS = {
