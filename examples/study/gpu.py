@@ -131,20 +131,7 @@ class GpuRun:
         if part == "hours":
             return self.hours(names[0], *map(int, names[1:]))
         if part in ("times", "cost"):
-            way, _, sizes = names[2].partition("@")
-
-            def of(name: str, key: str) -> float:
-                return float(self.value(f"decoding/{name}/{way}/{key}@{sizes}"))
-
-            if part == "times" and way == BEST:
-                pair = [self.best(name, int(sizes))[0] for name in names[:2]]
-                if None in pair:
-                    raise NotMeasured(f"gpu:{place}: one of both was not measured")
-                return float(pair[1]) / float(pair[0])  # type: ignore[arg-type]
-            if part == "times":
-                return of(names[1], "ms_a_sentence") / of(names[0], "ms_a_sentence")
-            one, other = (of(name, "ms") / of(name, "calls") for name in names[:2])
-            return one / other
+            return self.quotient(part, names[0], names[1], names[2])
         if not 2 <= len(names) <= 3:
             raise NotMeasured(f"gpu:{place} is not the place of a figure")
         last, *numbers = names[-1].split("@")
@@ -157,6 +144,28 @@ class GpuRun:
         if last not in row:
             raise NotMeasured(f"gpu:{place}: the row has {', '.join(row)}")
         return row[last]
+
+    def quotient(self, part: str, system: str, other: str, where: str) -> float:
+        """``times`` and ``cost``, see the module; ``where`` is WAY@BATCH@LAYERS.
+
+        Raises:
+            NotMeasured: one of both was not measured.
+        """
+        way, _, sizes = where.partition("@")
+
+        def of(name: str, key: str) -> float:
+            return float(self.value(f"decoding/{name}/{way}/{key}@{sizes}"))
+
+        if way == BEST:
+            pair = [self.best(name, int(sizes))[0] for name in (system, other)]
+            found = ratio(pair[1], pair[0])
+            if found is None:
+                raise NotMeasured(f"{system} or {other} was not measured at {sizes}")
+            return found
+        if part == "times":
+            return of(other, "ms_a_sentence") / of(system, "ms_a_sentence")
+        one, two = (of(name, "ms") / of(name, "calls") for name in (system, other))
+        return one / two
 
     def hours(self, system: str, tokens: int, batch: int = TOKENS) -> float:
         """Hours of 300,000 updates, each of as many measured batches as make up its tokens."""

@@ -64,7 +64,7 @@ def free_dropped() -> None:
 
 
 def is_shortage(error: RuntimeError) -> bool:
-    """Whether an error says that the device's memory is short. The allocator raises
+    """Whether an error is due to a shortage of the device's memory. The allocator raises
     OutOfMemoryError; to make a graph of what was recorded, and to load a kernel, needs memory
     besides, with errors of other types."""
     return isinstance(error, torch.cuda.OutOfMemoryError) or "out of memory" in str(error)
@@ -243,7 +243,7 @@ class GraphStore:
             # PyTorch's own for recordings is on the device of the process's first one.
             self._stream = torch.cuda.Stream(self.device)
         aside, before = self._stream, torch.cuda.current_stream(self.device)
-        # What failed earlier, on any stream, is told before it can be taken for the recording's.
+        # An earlier error, on any stream, is raised here: it is not the recording's.
         torch.cuda.synchronize(self.device)
         aside.wait_stream(before)
         with torch.cuda.stream(aside), constant_parameters():
