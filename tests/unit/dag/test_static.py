@@ -350,6 +350,17 @@ def test_why_a_batch_is_decoded_otherwise(family, caplog):
     assert "source tokens" in long.graph_refusal(torch.full((1, LENGTHS[-1] + 1), 5))
 
 
+def test_only_greedy_search_has_the_lower_limit(family, monkeypatch):
+    """Lookahead without a weight for tokens is no greedy search: it sums over repetitions."""
+    monkeypatch.setattr("fairseq_hrt.dag.static._MOST_LINKS_GREEDY", 0)
+    tokens = family.sample([5, 3])["net_input"]["src_tokens"]
+    for strategy, options in (("lookahead", dict(dag_decode_beta=0.0)), ("joint-viterbi", {})):
+        _, generator = both(family, lively(family), strategy, **options)
+        assert generator.graph_refusal(tokens) is None
+    _, generator = both(family, lively(family), "greedy")
+    assert "large graphs" in generator.graph_refusal(tokens)
+
+
 @pytest.mark.parametrize(
     "strategy, limit", [("greedy", "_MOST_LINKS_GREEDY"), ("lookahead", "_MOST_LINKS")]
 )
