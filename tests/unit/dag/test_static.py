@@ -351,7 +351,7 @@ def test_why_a_batch_is_decoded_otherwise(family, caplog):
 
 
 def test_only_greedy_search_has_the_lower_limit(family, monkeypatch):
-    """Lookahead without a weight for tokens is no greedy search: it sums over repetitions."""
+    """Lookahead without a weight for tokens still sums over repetitions."""
     monkeypatch.setattr("fairseq_hrt.dag.static._MOST_LINKS_GREEDY", 0)
     tokens = family.sample([5, 3])["net_input"]["src_tokens"]
     for strategy, options in (("lookahead", dict(dag_decode_beta=0.0)), ("joint-viterbi", {})):
