@@ -4,7 +4,8 @@ parts that it has not measured ``measured/gpu_updates.json``, of another run.
 ``gpu:PART/SYSTEM/WAY/KEY@NUMBER@LAYERS``   a figure of a row. WAY is left out where rows have none.
 NUMBER is the batch size of decoding, the tokens of losses; LAYERS those of decoding, by default the
 first that were measured.
-``gpu:times/SYSTEM/OTHER/WAY@BATCH@LAYERS``   how many times as fast as the other it decodes
+``gpu:times/SYSTEM/OTHER/WAY@BATCH@LAYERS``   how many times as fast as the other it decodes; with
+``best@BATCH`` in place of the way each in the faster one
 ``gpu:cost/SYSTEM/OTHER/WAY@BATCH@LAYERS``   how many of its decoder calls one of the first takes
 ``gpu:hours/SYSTEM/TOKENS/BATCH``   hours of 300,000 updates of so many tokens on one card, computed
 from the time of batches of BATCH tokens, by default those of 4,096
@@ -156,7 +157,7 @@ class GpuRun:
         def of(name: str, key: str) -> float:
             return float(self.value(f"decoding/{name}/{way}/{key}@{sizes}"))
 
-        if way == BEST:
+        if part == "times" and way == BEST:
             pair = [self.best(name, int(sizes))[0] for name in (system, other)]
             found = ratio(pair[1], pair[0])
             if found is None:

@@ -394,6 +394,15 @@ def test_every_shortage_makes_room(tiny, monkeypatch):
     assert generator.graph_refusal(torch.zeros(1, 1)) == "--no-repeat-ngram-size"
 
 
+def record_by(monkeypatch, recording):
+    """``recording`` is PyTorch's context of a recording, and the rest of a device does nothing."""
+    for name in ("Stream", "current_stream", "set_stream", "CUDAGraph", "synchronize"):
+        monkeypatch.setattr(torch.cuda, name, Mock())
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
+    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
+    monkeypatch.setattr(torch.cuda, "graph", recording)
+
+
 def test_a_recording_that_fails(tiny, monkeypatch, caplog):
     """Decoded without graphs, now and for a while. Python's collector, which might end a recording,
     does not run in one."""
@@ -416,10 +425,7 @@ def test_a_recording_that_fails(tiny, monkeypatch, caplog):
         return decode(*given, **options)
 
     generator.uses_graphs = True
-    for name, value in (("Stream", Mock()), ("current_stream", Mock()), ("set_stream", Mock()),
-                        ("stream", lambda one: nullcontext()), ("CUDAGraph", Mock()),
-                        ("graph_pool_handle", object), ("graph", recording), ("synchronize", Mock())):  # fmt: skip
-        monkeypatch.setattr(torch.cuda, name, value)
+    record_by(monkeypatch, recording)
     monkeypatch.setattr(graphs, "on_device", nullcontext)
     monkeypatch.setattr(graphs, "make_room", lambda: None)
     monkeypatch.setattr(graphs, "enabled", True)
@@ -443,10 +449,7 @@ def test_the_end_of_a_recording_hides_no_error(monkeypatch, error):
         except BaseException:
             raise RuntimeError("operation failed due to a previous error during capture") from None
 
-    for name, value in (("Stream", Mock()), ("current_stream", Mock()), ("set_stream", Mock()),
-                        ("stream", lambda one: nullcontext()), ("CUDAGraph", Mock()),
-                        ("graph_pool_handle", object), ("graph", recording), ("synchronize", Mock())):  # fmt: skip
-        monkeypatch.setattr(torch.cuda, name, value)
+    record_by(monkeypatch, recording)
     store, calls = GraphStore(torch.device("cpu")), []
     store.enabled = True
 
