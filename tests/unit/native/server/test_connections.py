@@ -25,13 +25,23 @@ MOST = 8
 
 
 @pytest.fixture
-def address(make_client, listening, monkeypatch):
-    """A listening server whose patience is short."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.4)
-    monkeypatch.setattr(connections, "LAST_SECONDS", 0.5)
-    application = make_client(time_limit=0.6, max_body=5000, max_connections=MOST).app
-    with listening(application, 0.6, MOST) as (found, _):
-        yield found
+def serving(make_client, listening, monkeypatch):
+    """A function that starts a server with some limits in seconds, and returns its address."""
+    with contextlib.ExitStack() as stack:
+
+        def start(head=SECONDS, request=SECONDS, last=SECONDS):
+            monkeypatch.setattr(connections, "HEAD_SECONDS", head)
+            monkeypatch.setattr(connections, "LAST_SECONDS", last)
+            application = make_client(time_limit=request, max_body=5000, max_connections=MOST).app
+            return stack.enter_context(listening(application, request, MOST))[0]
+
+        yield start
+
+
+@pytest.fixture
+def address(serving):
+    """A server that waits longer than a busy machine needs."""
+    return serving()
 
 
 def talk(address, *parts, pause=0.0):
@@ -91,7 +101,8 @@ def test_answers_are_sent_at_once(address, monkeypatch):
     assert status(talk(address, question())) == 200 and all(seen) and seen
 
 
-def test_a_head_that_does_not_end(address):
+def test_a_head_that_does_not_end(serving):
+    address = serving(head=0.4)
     assert talk(address) == b""
     assert talk(address, b"POST /transl") == b""
     # A byte now and then is not progress.
@@ -100,7 +111,8 @@ def test_a_head_that_does_not_end(address):
     assert time.monotonic() - start < SECONDS / 2
 
 
-def test_a_body_that_does_not_end(address):
+def test_a_body_that_does_not_end(serving):
+    address = serving(request=0.6)
     found = talk(address, question(length=100))
     assert status(found) == 408 and json.loads(found.rpartition(b"\r\n\r\n")[2]) == {
         "error": "The request did not arrive in time"
@@ -108,9 +120,13 @@ def test_a_body_that_does_not_end(address):
     assert status(talk(address, question(length=4000), *[b"x"] * 12, pause=0.1)) == 408
 
 
-def test_a_body_for_a_route_that_reads_none(address):
+def test_a_body_for_a_route_that_reads_none(serving):
+    """It is no progress towards the next request."""
+    address = serving(head=2)
     head = b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
-    assert status(talk(address, head, *[b"x"] * 12, pause=0.1)) == 404
+    start = time.monotonic()
+    assert status(talk(address, head, *[b"x"] * 10 * SECONDS, pause=0.1)) == 404
+    assert time.monotonic() - start < SECONDS / 2
 
 
 def test_too_much(address):
@@ -133,8 +149,7 @@ def test_too_much(address):
     )
 
 
-def test_connections_that_ask_nothing_make_room(address, monkeypatch):
-    monkeypatch.setattr(connections, "HEAD_SECONDS", SECONDS)
+def test_connections_that_ask_nothing_make_room(address):
     with contextlib.ExitStack() as stack:
         idle = [
             stack.enter_context(socket.create_connection(address, timeout=SECONDS))
@@ -183,7 +198,9 @@ def test_where_all_are_busy_no_other_one_is_answered(address, monkeypatch):
                 assert status(refused) == 503 and refused.endswith(
                     b'{"error":"Too many requests at once"}'
                 )
-        assert [status(receive(connection)) for connection in busy[:MOST]] == [408] * MOST
+        for connection in busy[:MOST]:
+            connection.sendall(b"x" * 100)
+            assert status(receive(connection)) == 400
     assert answers(address)
 
 
@@ -203,7 +220,8 @@ def test_what_is_no_http(address):
     )
 
 
-def test_whatever_is_sent_is_answered_or_closed(address, caplog):
+def test_whatever_is_sent_is_answered_or_closed(serving, caplog):
+    address = serving(head=0.4, request=0.6)
     source = random.Random(5)
     found = []
     for _ in range(60):
@@ -230,10 +248,10 @@ def test_whatever_is_sent_is_answered_or_closed(address, caplog):
 @pytest.mark.parametrize(
     "again", [HEALTH * 1000, HEALTH[:-2] + b"X: " + b"x" * 40000 + b"\r\n\r\n"]
 )
-def test_requests_are_not_kept_before_their_turn(address, monkeypatch, read, again):
+def test_requests_are_not_kept_before_their_turn(serving, read, again):
     """A client that asks before it is answered is closed after an answer, whether it reads that or
     not; it may ask the rest again."""
-    monkeypatch.setattr(connections, "LAST_SECONDS", 0.1)
+    address = serving(last=0.1)
     closed, deadline = False, time.monotonic() + SECONDS
     with socket.create_connection(address, timeout=SECONDS) as connection:
         while not closed and time.monotonic() < deadline:
@@ -254,9 +272,8 @@ def test_requests_are_not_kept_before_their_turn(address, monkeypatch, read, aga
         (question(b"x" * 10**6), 413),
     ],
 )
-def test_who_is_still_sending_sees_the_answer(address, monkeypatch, sent, expected):
+def test_who_is_still_sending_sees_the_answer(address, sent, expected):
     """A connection that is closed before all is read is reset, and the answer may be lost."""
-    monkeypatch.setattr(connections, "LAST_SECONDS", SECONDS)
     for _ in range(3):
         with socket.create_connection(address, timeout=SECONDS) as connection:
             connection.sendall(sent)
@@ -347,9 +364,10 @@ def test_a_target_may_name_the_host(make_client, listening, target, host, found)
 
 def test_a_client_that_has_closed_its_side_is_answered(address, translator, monkeypatch):
     """Unless it takes long: then it has probably gone."""
-    monkeypatch.setattr(connections, "HALF_CLOSED_SECONDS", 0.2)
     proceed = threading.Event()
     for request, expected in ((HEALTH, 200), (question(), 200), (question(), 499)):
+        seconds = 0.2 if expected == 499 else SECONDS
+        monkeypatch.setattr(connections, "HALF_CLOSED_SECONDS", seconds)
         with socket.create_connection(address, timeout=SECONDS) as connection:
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
@@ -362,7 +380,7 @@ def test_a_client_that_has_closed_its_side_is_answered(address, translator, monk
 @pytest.mark.parametrize("most", [1, MOST])
 def test_a_client_that_reads_no_answer(listening, monkeypatch, most):
     """It makes room for others, and does not stay for ever."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.4 if most > 1 else SECONDS)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 2 if most > 1 else SECONDS)
     closed, lost = threading.Event(), Connection.connection_lost
 
     def note(self, exc):
@@ -432,7 +450,8 @@ def test_small_chunks_keep_nobody_waiting(make_client, listening, monkeypatch):
         (POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: ", b"y" * 1000),
     ],
 )
-def test_what_is_no_body_has_an_end(address, monkeypatch, start, again):
+def test_what_is_no_body_has_an_end(serving, monkeypatch, start, again):
+    address = serving(last=0.1)
     held = []
     received = Connection.buffer_updated
 
@@ -441,7 +460,6 @@ def test_what_is_no_body_has_an_end(address, monkeypatch, start, again):
         held.append(self._pending)
 
     monkeypatch.setattr(Connection, "buffer_updated", note)
-    monkeypatch.setattr(connections, "LAST_SECONDS", 0.1)
     closed, deadline = False, time.monotonic() + SECONDS
     with socket.create_connection(address, timeout=SECONDS) as connection:
         connection.sendall(start)
