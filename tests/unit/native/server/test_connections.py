@@ -121,7 +121,7 @@ def test_a_body_that_does_not_end(serving):
 
 
 def test_a_body_for_a_route_that_reads_none(serving):
-    """It is no progress towards the next request."""
+    """What comes of it makes the time for the next request no longer."""
     address = serving(head=2)
     head = b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
     start = time.monotonic()
