@@ -522,6 +522,8 @@ def plenty_two_layers(matrix: Matrix, budget: Budget = PLENTY) -> None:
     hybrid, pair = f"{hrt_name(own, '2')}-2", f"{own}-ib-2"
     matrix.train(hybrid, hrt_options(budget, "2"), **{**budget.every(), **every})
     matrix.train(pair, DISTINCT, **{**budget.every(), **every})
+    for seed in SEEDS:
+        matrix.train(f"{pair}-seed-{seed}", DISTINCT, **{**budget.every(), **every}, seed=seed)
     graph_students(matrix, budget, 1, "-2", **every)
     names = ctc_students(matrix, budget, every)
     outputs = dict(zip(("CTC", "CTC 3+2", "CTC n-grams 3+2"), names))

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import gpu
-from figures import ENDS, HERE, Figures, evaluate
+from figures import ENDS, HERE, Figure, Figures, evaluate
 
 try:
     import tomllib
@@ -78,6 +78,11 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def without_range(value: Figure) -> Figure:
+    """A figure as pages show it: a range in brackets stays with the data."""
+    return value.partition(" (")[0] if isinstance(value, str) else value
+
+
 def filled(text: str, figures: Figures, names: Optional[Mapping[str, str]] = None) -> str:
     """A text with figures for their places, which may have names."""
 
@@ -85,11 +90,10 @@ def filled(text: str, figures: Figures, names: Optional[Mapping[str, str]] = Non
         place, *other = ((names or {}).get(own, own) for own in re.split(" [÷−] ", match[1]))
         if " − " in match[1]:
             return difference(place, other[0], figures)
-        value = figures.value(place)
+        value = without_range(figures.value(place))
         if other:
-            value = float(value) / float(figures.value(other[0]))
-        # A range in brackets stays with the data.
-        return value.partition(" (")[0] if isinstance(value, str) else format(value, match[2] or "")
+            value = float(value) / float(without_range(figures.value(other[0])))
+        return value if isinstance(value, str) else format(value, match[2] or "")
 
     return PLACE.sub(shown, text)
 
