@@ -10,7 +10,7 @@ from fairseq import options
 from fairseq_hrt.cli.main import TRANSLATING, VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(ROOT.glob("docs/**/*.md"))
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 
 
 def commands(page, program):
