@@ -162,6 +162,7 @@ PROGRAMS = (
     "clang-format",
     "curl",
     "doit",
+    "hf",
     "pip",
     "python",
     "python3",
@@ -174,7 +175,7 @@ PROGRAMS = (
     "mypy",
     "sphinx-build",
 )
-NOT_PARSED = ("auditwheel", "clang-format", "curl", "pip", "ruff", "mypy", "sphinx-build")
+NOT_PARSED = ("auditwheel", "clang-format", "curl", "hf", "pip", "ruff", "mypy", "sphinx-build")
 # Texts for the shell's own commands: the reader's, and those that stand-ins do not write.
 TEXTS = {
     "docs/guides/distilling.md": (
