@@ -584,7 +584,8 @@ class LogLikelihood(torch.autograd.Function):
             )  # fmt: skip
         possible = (found > float("-inf")).view(-1, 1, 1)  # [B, 1, 1]
         whole = torch.where(possible, found.view(-1, 1, 1), 0.0)
-        posterior = (alpha + beta - whole).exp_()  # [B, T, L]
+        # One table beside alpha and beta, no second one for the difference.
+        posterior = (alpha + beta).sub_(whole).exp_()  # [B, T, L]
         posterior *= torch.where(possible, gradient.view(-1, 1, 1), 0.0)
         of_match, of_links = ctx.types
         return posterior.to(of_match), usage.to(of_links), None, None

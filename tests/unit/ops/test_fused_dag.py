@@ -1,9 +1,11 @@
 """The kernels of the graph's dynamic programs, against all paths and against float64."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from triton_devices import DEVICES, use_kernels
 
 from fairseq_hrt.ops import dag_best_alignment, dag_log_likelihood
@@ -50,6 +52,31 @@ def gradients(given, weights):
     possible = found.detach() > -math.inf
     (weights.to(found) * torch.where(possible, found, 0.0)).sum().backward()
     return found.detach(), match.grad, links.grad
+
+
+class Sums(TorchDispatchMode):
+    """Keeps what additions and subtractions return, so that no two results share an address."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        if func._schema.name in ("aten::add", "aten::sub", "aten::sub_"):
+            self.found.append(found)
+        return found
+
+
+def test_the_gradient_takes_one_table(graphs, device):
+    """Of the size of both recursions, which are still needed; another one would be the peak."""
+    given = batch(graphs, device)
+    context = SimpleNamespace()
+    context.save_for_backward = lambda *kept: setattr(context, "saved_tensors", kept)
+    dag.LogLikelihood.forward(context, *given)
+    with Sums() as sums:
+        of_match, *_ = dag.LogLikelihood.backward(context, torch.ones(len(VERTICES), device=device))
+    assert {one.data_ptr() for one in sums.found} == {of_match.data_ptr()}
 
 
 @pytest.mark.parametrize("tiles", [(4, 2), (2, 4), (16, 16)])
