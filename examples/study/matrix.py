@@ -383,10 +383,15 @@ def plenty_figures(matrix: Matrix, budget: Budget = PLENTY) -> None:
     matrix.test(f"test-{own}", exact, against=against_at(exact))
 
 
+def titles_of(systems: Sequence[str]) -> List[str]:
+    """The names that the systems of a benchmark have in its tables."""
+    return [text.split(",")[0].removeprefix("name=") for text in systems]
+
+
 def against_at(systems: Sequence[str]) -> Dict[str, str]:
     """What each is compared with: a search with a beam with the Transformer's, others with its
     greedy search."""
-    titles = [text.split(",")[0].removeprefix("name=") for text in systems]
+    titles = titles_of(systems)
     against = {
         title: "AT beam 5" if "beam" in title or "(5" in title else "AT greedy" for title in titles
     }
@@ -420,7 +425,7 @@ def plenty_causes(matrix: Matrix, budget: Budget = PLENTY) -> None:
         chosen, tuned = rescored(budget, way), f"{name}-rescored-tuned"
         matrix.tune(tuned, chosen, "rescore_lenpen=0.6,1.0,1.4,2.0,3.0")
         found += [way, f"{chosen},{best(tuned)}"]
-    titles = [text.split(",")[0].removeprefix("name=") for text in found]
+    titles = titles_of(found)
     # Each search with the Transformer, and what that chooses with the search's own choice.
     against = dict.fromkeys(titles[1::2], "AT beam 5")
     against.update({two: one for one, two in zip(titles[1::2], titles[2::2])})
@@ -522,8 +527,13 @@ def plenty_two_layers(matrix: Matrix, budget: Budget = PLENTY) -> None:
     hybrid, pair = f"{hrt_name(own, '2')}-2", f"{own}-ib-2"
     matrix.train(hybrid, hrt_options(budget, "2"), **{**budget.every(), **every})
     matrix.train(pair, DISTINCT, **{**budget.every(), **every})
+    seeds = [system("AT 3+2 greedy", f"{own}-at-2", AT_GREEDY), ib("IBDecoder 3+2 greedy", pair, 1)]
     for seed in SEEDS:
-        matrix.train(f"{pair}-seed-{seed}", DISTINCT, **{**budget.every(), **every}, seed=seed)
+        other = f"{pair}-seed-{seed}"
+        matrix.train(other, DISTINCT, **{**budget.every(), **every}, seed=seed)
+        seeds.append(ib(f"IBDecoder 3+2 seed {seed} greedy", other, 1))
+    against = dict.fromkeys(titles_of(seeds[1:]), "AT 3+2 greedy")
+    matrix.test(f"test-{pair}-seeds", seeds, against=against)
     graph_students(matrix, budget, 1, "-2", **every)
     names = ctc_students(matrix, budget, every)
     outputs = dict(zip(("CTC", "CTC 3+2", "CTC n-grams 3+2"), names))
@@ -544,8 +554,8 @@ def plenty_two_layers(matrix: Matrix, budget: Budget = PLENTY) -> None:
         return found
 
     exact = systems(EXACT)
-    titles = [text.split(",")[0].removeprefix("name=") for text in exact[2:]]
-    matrix.test(f"test-{own}-two", exact, against=dict.fromkeys(titles, "AT 3+2 greedy"))
+    against = dict.fromkeys(titles_of(exact[2:]), "AT 3+2 greedy")
+    matrix.test(f"test-{own}-two", exact, against=against)
     ratios = {**QUIET, "ratio-to": ["AT greedy", "AT 3+2 greedy"]}
     matrix.test(f"speed-{own}-two", systems(INT8), ratios)
 
