@@ -20,7 +20,13 @@ from .engine import follow_precision
 from .loading.checkpoints import architecture_name
 from .loading.language_tokens import language_tokens
 from .native.options.conditions import flag
-from .training import Sums, flatten_options, truncate_targets, with_distilled_targets
+from .training import (
+    Sums,
+    drawn_targets,
+    flatten_options,
+    truncate_targets,
+    with_distilled_targets,
+)
 from .training.task_options import checked_options, is_stored
 
 logger = logging.getLogger(__name__)
@@ -129,7 +135,8 @@ class EngineTranslationTask(DecodingTask):
         dag, e.g., the sizes of the graphs); this base class adds nothing.
 
         Args:
-            sample: the batch from fairseq's data set.
+            sample: the batch from fairseq's data set; in training ``target`` ``[B, T]`` has the
+                targets of this update, raw or distilled.
             update: the number of updates that the trainer has made (not the model's own counter,
                 which a checkpoint may bring from an earlier training); None in validation, where
                 nothing is drawn at random.
@@ -145,6 +152,15 @@ class EngineTranslationTask(DecodingTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Tuple[Tensor, int, Dict[str, Any]]:
+        if "distilled_target" in sample:
+            target = drawn_targets(
+                sample,
+                seed=self.cfg.seed,
+                update=update_num,
+                raw_probability=self.cfg.raw_probability,
+                pad=self.target_dictionary.pad(),
+            )
+            sample = {**sample, "target": target}
         sample = self.prepared(sample, update_num)
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 

@@ -1,11 +1,10 @@
 """Training samples in slots (see :mod:`.slots`)."""
 
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import torch
 from torch import Tensor
 
-from ..training import drawn_targets
 from .slots import natural_index, start_symbols
 
 
@@ -72,36 +71,21 @@ def slot_sample(
     return SlotSample(delayed, ordered)
 
 
-def training_view(
-    batch: Mapping[str, Any],
-    decoder: Any,
-    *,
-    seed: int,
-    update: int,
-    raw_probability: float = 0.0,
-    train_dead_slots: bool = False,
-) -> SlotSample:
-    """The targets of a batch in slots, as they are trained on in an update; a pure function of its
-    arguments.
+def training_view(targets: Tensor, decoder: Any, *, train_dead_slots: bool = False) -> SlotSample:
+    """Puts targets into the slots of a decoder.
 
     Args:
-        batch: fairseq's batch, perhaps with distilled targets; see
-            :func:`~..training.drawn_targets`.
+        targets: LongTensor ``[B, T]``, padded on the right.
         decoder: the model's decoder, whose slot order and start symbols are used.
-        seed: seed of the hashes that choose between raw and distilled targets.
-        update: number of the update.
-        raw_probability: the probability that a sentence with both a raw and a distilled target is
-            trained on the raw one.
         train_dead_slots: whether slots after ``</s>`` have a loss; see :func:`slot_sample`.
     """
-    pad, eos = decoder.padding_idx, decoder.dictionary.eos()
     return slot_sample(
-        drawn_targets(batch, seed=seed, update=update, raw_probability=raw_probability, pad=pad),
+        targets,
         decoder.directions,
         decoder.block,
-        start=eos,
-        pad=pad,
-        eos=eos,
+        start=decoder.dictionary.eos(),
+        pad=decoder.padding_idx,
+        eos=decoder.dictionary.eos(),
         opposite_start=decoder.opposite_start,
         middle_to_side=decoder.middle_to_side,
         train_dead_slots=train_dead_slots,

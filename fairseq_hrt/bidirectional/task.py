@@ -43,29 +43,17 @@ class BidirectionalTranslationTask(EngineTranslationTask):
 
     def slots(self, targets: Tensor) -> SlotSample:
         """Puts targets ``[B, T]`` into the slots (the order of writing) of this task's model."""
-        return training_view({"target": targets}, self.decoder, seed=self.cfg.seed, update=0)
+        return training_view(targets, self.decoder)
 
     def add_slots(
-        self, sample: Dict[str, Any], update: int, *, train_dead_slots: bool = False
+        self, sample: Dict[str, Any], *, train_dead_slots: bool = False
     ) -> Dict[str, Any]:
-        """Returns the batch with a further entry ``slots``, its targets as a :class:`SlotSample`.
-        ``target`` keeps its natural order, for BLEU.
-
-        Args:
-            update: number of the update, for choosing between raw and distilled targets.
-            train_dead_slots: whether slots after ``</s>`` have a loss; see
-                :func:`.sample.slot_sample`.
-        """
-        slots = training_view(
-            sample,
-            self.decoder,
-            seed=self.cfg.seed,
-            update=update,
-            raw_probability=self.cfg.raw_probability,
-            train_dead_slots=train_dead_slots,
-        )
+        """Returns the batch with a further entry ``slots``, its targets as a :class:`SlotSample`;
+        ``train_dead_slots``: whether slots after ``</s>`` have a loss (see
+        :func:`.sample.slot_sample`). ``target`` keeps its natural order, for BLEU."""
+        slots = training_view(sample["target"], self.decoder, train_dead_slots=train_dead_slots)
         return {**sample, "slots": slots}
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
         dead = self.cfg.bidirectional_train_dead_slots and update is not None
-        return self.add_slots(sample, update or 0, train_dead_slots=dead)
+        return self.add_slots(sample, train_dead_slots=dead)

@@ -80,7 +80,7 @@ def ctc_sample(batch: Mapping[str, Any], rule: InputRule, *, update: int, eos: i
     """The sample of a batch of :class:`LanguagePairDataset`; a pure function of its arguments.
 
     Args:
-        batch: the batch, as fairseq's collater returns it.
+        batch: fairseq's batch; ``target`` has the targets to train on.
         rule: how the decoder's inputs are made.
         update: number of the update; 0 outside training.
         eos: id of ``</s>``.

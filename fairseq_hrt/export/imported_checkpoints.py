@@ -81,8 +81,8 @@ def import_checkpoints(
             languages=pair,
             complete=described_as,
             states=[_state(model, path, pair, place) for model, path in zip(models, checkpoints)],
-            # Their paths end with the graph.
-            options={"max_len_b": str(max(model.positions for model in models))},
+            # Their paths end with the graph, and may pass <unk>, which bundles otherwise forbid.
+            options={"max_len_b": str(max(model.positions for model in models)), "unkpen": "0"},
             **described,
         )
 

@@ -101,14 +101,7 @@ class HRTTranslationTask(EngineTranslationTask):
         """Returns the batch with a further entry ``views``, its :class:`.sample.TrainingViews`.
         Random choices depend on seed, ``update`` and sentence id alone; ``share`` is the
         probability that a sentence is trained in chunks."""
-        views = draw_views(
-            sample,
-            update,
-            share,
-            self.decoder,
-            seed=self.cfg.seed,
-            raw_probability=self.cfg.raw_probability,
-        )
+        views = draw_views(sample, update, share, self.decoder, seed=self.cfg.seed)
         return {**sample, "views": views}
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:

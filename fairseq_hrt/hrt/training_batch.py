@@ -6,7 +6,7 @@ from typing import Any, Dict, Sequence
 import torch
 from torch import Tensor
 
-from ..training import Purpose, drawn_targets, hash_uniform
+from ..training import Purpose, hash_uniform
 from .decoder import HRTDecoder
 from .sample import TrainingViews, training_views
 
@@ -18,24 +18,17 @@ def draw_views(
     decoder: HRTDecoder,
     *,
     seed: int,
-    raw_probability: float = 0.0,
 ) -> TrainingViews:
     """The training samples of a batch (HRT, Algorithm 1).
 
     Args:
-        sample: fairseq's batch, right-padded, perhaps with distilled targets; see
-            :func:`~..training.drawn_targets`.
+        sample: fairseq's batch, right-padded.
         update: number of the update.
         share: p_k, the probability that a sentence is trained with chunks.
         decoder: the model's decoder, which has the chunk sizes to draw from.
         seed: seed of the hashes.
-        raw_probability: the probability that a sentence with both a raw and a distilled target is
-            trained on the raw one.
     """
-    ids, pad = sample["id"], decoder.padding_idx
-    targets = drawn_targets(
-        sample, seed=seed, update=update, raw_probability=raw_probability, pad=pad
-    )
+    ids, pad, targets = sample["id"], decoder.padding_idx, sample["target"]
     chunk_sizes = draw_chunk_sizes(seed, update, ids, share, decoder.chunk_sizes)
     return training_views(
         targets,

@@ -39,7 +39,7 @@ def slot_by_slot(family, model, sample, row):
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (2, 1), (2, 2), (4, 1)])
 def test_the_loss_is_that_of_words_predicted_step_by_step(family, shape):
     task, model = family.task(model=dict(directions=shape[0], tokens_per_step=shape[1]))
-    sample = task.add_slots(family.batch([5, 1, 8, 2]), 1)
+    sample = task.add_slots(family.batch([5, 1, 8, 2]))
     loss, size, log = BidirectionalLoss(task, 0.0)(model, sample)
     expected = [score for row in range(4) for score in slot_by_slot(family, model, sample, row)]
     assert size == log["ntokens"] == len(expected) == 5 + 1 + 8 + 2 + 4
@@ -48,7 +48,7 @@ def test_the_loss_is_that_of_words_predicted_step_by_step(family, shape):
 
 def test_sentence_avg_divides_by_sentences(family):
     task, model = family.task()
-    sample = task.add_slots(family.batch([5, 1, 8]), 1)
+    sample = task.add_slots(family.batch([5, 1, 8]))
     loss, size, log = BidirectionalLoss(task, 0.1, sentence_avg=True)(model, sample)
     by_token, tokens, _ = BidirectionalLoss(task, 0.1)(model, sample)
     assert loss == by_token and size == log["sample_size"] == 3 < tokens == log["ntokens"]
@@ -58,7 +58,7 @@ def test_label_smoothing_is_that_of_fairseq(family):
     from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
     task, model = family.task()
-    sample = task.add_slots(family.batch([5, 3]), 1)
+    sample = task.add_slots(family.batch([5, 3]))
     loss, _, log = BidirectionalLoss(task, 0.1)(model, sample)
     net_input = sample["net_input"]
     logits = model(**net_input, prev_output_tokens=sample["slots"].input)[0]
@@ -77,7 +77,7 @@ def test_label_smoothing_is_that_of_fairseq(family):
 def test_half_precision_stays_finite(family):
     task, model = family.task()
     model = model.bfloat16()
-    loss, _, _ = BidirectionalLoss(task, 0.1)(model, task.add_slots(family.batch([5, 3]), 1))
+    loss, _, _ = BidirectionalLoss(task, 0.1)(model, task.add_slots(family.batch([5, 3])))
     loss.backward()
     assert torch.isfinite(loss) and all(
         torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None

@@ -68,7 +68,7 @@ def test_learned_positions_end_with_a_whole_step(family, count, positions):
     task, model = family.task(model=options)
     longest = model.max_decoder_positions()
     assert positions - count < longest <= positions and longest % count == 0
-    batch = task.add_slots(family.batch([longest - 1, 1]), 1)
+    batch = task.add_slots(family.batch([longest - 1, 1]))
     assert model(**batch["net_input"], slots=batch["slots"]).isfinite().all()
     for beam in (1, 3):
         found = family.generator(

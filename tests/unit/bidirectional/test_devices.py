@@ -38,7 +38,7 @@ def test_training_happens_on_the_device(family, directions, block):
 
     def train(model, sample):
         task.decoder = model.decoder
-        value = BidirectionalLoss(task, 0.1)(model, task.add_slots(sample, 1))[0]
+        value = BidirectionalLoss(task, 0.1)(model, task.add_slots(sample))[0]
         value.backward()
         return float(value)
 

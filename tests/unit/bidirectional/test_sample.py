@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from walking import order_by_walking
 
 from fairseq_hrt.bidirectional.sample import slot_sample, training_view
-from fairseq_hrt.training.distillation import draw_raw
 
 PAD, EOS = 1, 2
 
@@ -49,42 +48,23 @@ def test_properties_of_samples(lengths, shape):
         assert given_input[:own] == ([3] * block + words)[:own]
 
 
-def view_of(batch, *, seed=1, update=1, block=2, opposite=None, middle=False, **more):
+def view_of(targets, *, block=2, opposite=None, middle=False, **more):
     """The view for a decoder that writes from both ends."""
     decoder = SimpleNamespace(
         directions=2, block=block, padding_idx=PAD, dictionary=SimpleNamespace(eos=lambda: EOS),
         opposite_start=opposite, middle_to_side=middle,
     )  # fmt: skip
-    return training_view(batch, decoder, seed=seed, update=update, **more)
+    return training_view(targets, decoder, **more)
 
 
 def test_a_view_written_out():
-    batch = {"target": torch.tensor([[4, 5, 6, 7, EOS]])}
-    view = view_of(batch)
+    targets = torch.tensor([[4, 5, 6, 7, EOS]])
+    view = view_of(targets)
     assert view.input.tolist() == [[EOS, EOS, 4, 7, 5, 6]]
     assert view.target.tolist() == [[4, 7, 5, 6, EOS, PAD]]
-    dead = view_of(batch, block=4, train_dead_slots=True)
+    dead = view_of(targets, block=4, train_dead_slots=True)
     assert dead.target.tolist() == [[4, 7, 5, 6, EOS, EOS, EOS, EOS]]
-    middle = view_of(batch, middle=True)
+    middle = view_of(targets, middle=True)
     assert middle.target.tolist() == [[5, 6, 4, 7, EOS, PAD]]
-    starts = view_of(batch, block=4, opposite=0)
+    starts = view_of(targets, block=4, opposite=0)
     assert starts.input.tolist() == [[EOS, 0, EOS, 0, 4, 7, 5, 6]]
-
-
-def test_which_targets_a_view_teaches(family):
-    """Drawn by seed, update and sentence, and by nothing else; the share is the probability."""
-    batch = family.two_targets(400)
-
-    def drawn(batch=batch, seed=5, update=7, probability=0.3):
-        view = view_of(batch, seed=seed, update=update, raw_probability=probability)
-        return view.target[:, 0] == 4
-
-    base = drawn()
-    assert 80 < base.sum() < 160 and torch.equal(base, drawn())
-    assert not torch.equal(base, drawn(seed=6)) and not torch.equal(base, drawn(update=8))
-    assert not drawn(probability=0.0).any() and drawn(probability=1.0).all()
-    part = {name: values[10:30] for name, values in batch.items()}
-    assert torch.equal(drawn(part), base[10:30]), "other sentences of the batch decide nothing"
-    assert torch.equal(base, draw_raw(5, 7, batch["id"], 0.3))
-    del batch["distilled_target"]
-    assert drawn(batch, probability=0.0).all()

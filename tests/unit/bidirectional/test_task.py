@@ -7,7 +7,7 @@ import torch
 
 from fairseq_hrt.bidirectional.criterion import BidirectionalLoss
 from fairseq_hrt.native.options.values import DecodingOptions
-from fairseq_hrt.training.distillation import draw_raw, truncate_targets
+from fairseq_hrt.training.distillation import truncate_targets
 
 PAD, EOS = 1, 2
 
@@ -15,8 +15,8 @@ PAD, EOS = 1, 2
 def test_dead_slots_count_only_when_they_are_trained(family):
     task, _ = family.task(model=dict(directions=2, tokens_per_step=2))
     sample = family.batch([5, 3])
-    assert task.add_slots(sample, 1)["slots"].target.ne(PAD).sum() == 10
-    assert task.add_slots(sample, 1, train_dead_slots=True)["slots"].target.ne(PAD).sum() == 12
+    assert task.add_slots(sample)["slots"].target.ne(PAD).sum() == 10
+    assert task.add_slots(sample, train_dead_slots=True)["slots"].target.ne(PAD).sum() == 12
 
 
 @pytest.mark.parametrize("trained", [False, True])
@@ -29,18 +29,6 @@ def test_the_option_for_dead_slots_reaches_the_training_step(family, trained):
     assert size == (12 if trained else 10)
     _, size, _ = task.valid_step(family.batch([5, 3]), model, BidirectionalLoss(task, 0.1))
     assert size == 10, "perplexities stay comparable"
-
-
-def test_raw_and_distilled_targets(family):
-    task, _ = family.task(raw_probability=0.5)
-    sample = family.batch([4] * 40)
-    sample["distilled_target"] = torch.cat([torch.full((40, 6), 9), torch.full((40, 1), EOS)], 1)
-    use_raw = draw_raw(5, 3, sample["id"], 0.5)
-    slots = task.add_slots(sample, 3)["slots"]
-    assert torch.equal(slots.target.ne(PAD).sum(1) == 5, use_raw) and 8 < use_raw.sum() < 32
-    assert torch.equal(sample["target"], task.add_slots(sample, 3)["target"]), (
-        "BLEU is computed against this"
-    )
 
 
 def test_targets_are_cut_before_they_are_ordered():
@@ -82,20 +70,3 @@ def test_other_criterions_and_models_are_refused(family):
         task.build_generator([family.model()], SimpleNamespace())
     with pytest.raises(ValueError, match="bidirectional_loss, not cross_entropy"):
         task.build_criterion(SimpleNamespace(_name="cross_entropy"))
-
-
-def test_the_training_step_draws_anew_in_every_update(family):
-    """The task hands over its seed and the number of the update."""
-    task, model = family.task(raw_probability=0.5, seed=11)
-    sample, seen = {**family.batch([4] * 30), **family.two_targets(30)}, []
-
-    class Loss(BidirectionalLoss):
-        def forward(self, model, sample, reduce=True):
-            seen.append(sample["slots"].target[:, 0] == 4)
-            return super().forward(model, sample, reduce)
-
-    optimizer = SimpleNamespace(backward=lambda loss: None)
-    for update in (3, 4):
-        task.train_step(sample, model, Loss(task, 0.1), optimizer, update)
-    assert torch.equal(seen[0], draw_raw(11, 3, sample["id"], 0.5))
-    assert torch.equal(seen[1], draw_raw(11, 4, sample["id"], 0.5)) and not torch.equal(*seen)

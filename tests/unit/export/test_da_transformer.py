@@ -416,7 +416,7 @@ def test_a_bundle_of_such_a_model(tmp_path, caplog):
         "de",
         "en",
     )
-    assert bundle.options == {"max_len_b": "39"}
+    assert bundle.options == {"max_len_b": "39", "unkpen": "0"}
     assert bundle.card["criterion"] == "nat_dag_loss" and bundle.card["updates"] == 7
     assert bundle.card["imported from"] == "DA-Transformer or FA-DAT: checkpoint_best.pt"
     words = (bundle.folder / "dict.en.txt").read_text().split("\n")
@@ -430,10 +430,14 @@ def test_a_bundle_of_such_a_model(tmp_path, caplog):
     symbols += [f"w{n}" for n in range(WORDS)] + ["[P0]", "[P1]", "[P2]"]
     for engine in ("torch", "native"):
         translator = from_pretrained(bundle.folder, engine=engine, device="cpu")
-        for line in ("w1 w2 w3 w0", "w5 w4"):
+        seen = set()
+        for line in ("w1 w2 w3 w0", "w5 w4", "w2", "w0 w1 w1", "w3 w3 w5 w2 w4"):
             ids = [4 + int(word[1:]) for word in line.split()]
             expected = oracle.translate(ids, "joint-viterbi", 1.3)
             assert translator.translate(line) == " ".join(symbols[one] for one in expected)
+            seen.update(expected)
+        # They print it, other bundles never do.
+        assert UNK in seen
 
 
 def test_graphs_end_where_theirs_do(tmp_path):

@@ -32,21 +32,6 @@ def test_views_belong_to_their_sentence(hrt):
                 assert own[0].equal(other[row, :width])
 
 
-def test_mixed_targets(hrt):
-    sample = hrt.batch([6, 2, 5, 1, 4])
-    sample["distilled_target"] = hrt.batch([3, 4, 2, 2, 5], seed=9)["target"]
-    targets = {}
-    for probability in (0.0, 1.0):
-        task, _ = hrt.task(raw_probability=probability)
-        views = task.add_views(sample, 1, 0.0)["views"]
-        targets[probability] = [row[row.ne(hrt.PAD)].tolist() for row in views.causal.target]
-    expected = [
-        [row[row.ne(hrt.PAD)].tolist() for row in sample[key]]
-        for key in ("distilled_target", "target")
-    ]
-    assert targets[0.0] == expected[0] and targets[1.0] == expected[1]
-
-
 def test_the_curriculum_follows_the_given_update_number(hrt):
     task, model = hrt.task(hrt_curriculum_steps=10)
     seen = []
@@ -89,14 +74,13 @@ PAD, EOS, MASK, BOS2, BOS3 = 1, 2, 16, 17, 18
 
 
 def test_the_task_hands_over_what_it_was_given(hrt, monkeypatch):
-    task = hrt.task(dict(hrt_chunk_sizes=[3, 2]), seed=9, raw_probability=0.25)[0]
+    task = hrt.task(dict(hrt_chunk_sizes=[3, 2]), seed=9)[0]
     seen = []
     monkeypatch.setattr(
         "fairseq_hrt.hrt.task.draw_views", lambda *given, **named: seen.append((given, named))
     )
     task.add_views({"id": 1}, 4, 0.5)
-    named = dict(seed=9, raw_probability=0.25)
-    assert seen == [(({"id": 1}, 4, 0.5, task.decoder), named)]
+    assert seen == [(({"id": 1}, 4, 0.5, task.decoder), dict(seed=9))]
 
 
 @pytest.mark.parametrize("engine", ["torch", "native"])

@@ -7,28 +7,26 @@ import pytest
 import torch
 
 from fairseq_hrt.hrt.training_batch import draw_chunk_sizes, draw_masks, draw_views
-from fairseq_hrt.training.distillation import draw_raw
 
 PAD, EOS, MASK, BOS2, BOS3 = 1, 2, 16, 17, 18
 COUNT = 40
 
 
-def drawn(batch, update, share, *, seed=5, raw_probability=0.0, sizes=(2, 3), learn_tail=True):
+def drawn(batch, update, share, *, seed=5, sizes=(2, 3), learn_tail=True):
     """The views for a decoder with these chunk sizes."""
     starts = {1: EOS, 2: BOS2, 3: BOS3}
     decoder = SimpleNamespace(
         padding_idx=PAD, eos=EOS, mask=MASK, chunk_sizes=sizes, learn_tail=learn_tail,
         start_symbols=lambda given: torch.tensor([starts[size] for size in given.tolist()]),
     )  # fmt: skip
-    return draw_views(batch, update, share, decoder, seed=seed, raw_probability=raw_probability)
+    return draw_views(batch, update, share, decoder, seed=seed)
 
 
-def make_batch(distilled=False):
-    """40 sentences of 7 words; the distilled ones say another word."""
+def make_batch():
+    """40 sentences of 7 words."""
     targets = torch.full((COUNT, 8), 5)
     targets[:, -1] = EOS
-    sample = {"id": 3 * torch.arange(COUNT), "target": targets}
-    return {**sample, "distilled_target": targets.where(targets == EOS, 9)} if distilled else sample
+    return {"id": 3 * torch.arange(COUNT), "target": targets}
 
 
 def same(one, other):
@@ -52,13 +50,10 @@ def test_samples_change_with_the_update_and_the_seed_and_only_with_them(share):
 
 @pytest.mark.parametrize("update", [0, 1, 12_345])
 def test_each_draw_is_the_one_of_its_update(update):
-    batch, ids = make_batch(distilled=True), 3 * torch.arange(COUNT)
-    views = drawn(batch, update, 0.5, raw_probability=0.3)
+    batch, ids = make_batch(), 3 * torch.arange(COUNT)
+    views = drawn(batch, update, 0.5)
     assert views.chunk_sizes.equal(draw_chunk_sizes(5, update, ids, 0.5, (2, 3)))
-    raw = draw_raw(5, update, ids, 0.3)
-    words = torch.where(raw, 5, 9)
     at = views.chunk_sizes == 1
-    assert views.causal.target[at, 0].equal(words[at]) and 3 < raw.sum() < 25
     masked = draw_masks(5, update, ids, torch.full((COUNT,), 8), 8)
     assert (views.parallel.input[:, :8] == MASK)[at].equal(masked[at])
 

@@ -1,11 +1,13 @@
 """Two targets for one source."""
 
 from argparse import Namespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from fairseq.data import LanguagePairDataset
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -135,3 +137,53 @@ def test_one_of_two_targets_is_chosen_whole(raw, other, update):
     assert chosen.shape == (len(raw), max(first.size(1), other))
     for row, length, mine in zip(chosen, raw, draw_raw(1, update, batch["id"], 0.5)):
         assert row[row.ne(1)].tolist() == ([7] * length if mine else [8] * other)
+
+
+# What each family learns of a batch.
+LEARNT = {
+    "hrt": lambda sample: sample["views"].causal.target,
+    "bidirectional": lambda sample: sample["slots"].target,
+    "ctc": lambda sample: sample["ctc"].targets,
+}
+
+
+def test_who_takes_distilled_targets():
+    """A task with the option and without a test below could ignore it."""
+    having = {
+        name for name, cfg in TASK_DATACLASS_REGISTRY.items() if hasattr(cfg, "distilled_data")
+    }
+    assert having == {f"translation_{family}" for family in LEARNT} | {"translation_mask_predict"}
+
+
+@pytest.mark.parametrize("family", LEARNT)
+def test_every_family_learns_what_was_drawn(tiny, family):
+    """By seed, update and sentence; validation takes the raw targets."""
+    name, count = f"translation_{family}", 40
+    cfg = TASK_DATACLASS_REGISTRY[name](seed=11, raw_probability=0.5)
+    if family == "hrt":
+        cfg.max_update = 10
+    task = TASK_REGISTRY[name](cfg, tiny.dictionary(), tiny.dictionary())
+    model = tiny.model(f"{family}_transformer")
+    task.decoder = model.decoder
+    rows = torch.ones(count, 1, dtype=torch.long)
+    sample = {
+        **tiny.sample([5] * count),
+        "id": torch.arange(100, 100 + count),
+        "target": rows * torch.tensor([6, 6, 6, 6, 2]),
+        "distilled_target": rows * torch.tensor([8, 8, 8, 2, 1, 1]),
+    }
+    raw = []
+
+    def criterion(model, sample):
+        learnt = LEARNT[family](sample)
+        raw.append((learnt == 6).any(1))
+        assert torch.equal(raw[-1], ~(learnt == 8).any(1))
+        return torch.zeros((), requires_grad=True), 1, {}
+
+    optimizer = SimpleNamespace(backward=lambda loss: None)
+    for update in (3, 4):
+        task.train_step(sample, model, criterion, optimizer, update)
+        assert torch.equal(raw[-1], draw_raw(11, update, sample["id"], 0.5))
+    assert not torch.equal(*raw)
+    validated = LEARNT[family](task.prepared(sample, None))
+    assert bool((validated == 6).any(1).all()) and not bool((validated == 8).any())
