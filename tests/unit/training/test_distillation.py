@@ -139,7 +139,7 @@ def test_one_of_two_targets_is_chosen_whole(raw, other, update):
         assert row[row.ne(1)].tolist() == ([7] * length if mine else [8] * other)
 
 
-# What each family learns of a batch.
+# The targets on which each family trains in a batch.
 LEARNT = {
     "hrt": lambda sample: sample["views"].causal.target,
     "bidirectional": lambda sample: sample["slots"].target,
