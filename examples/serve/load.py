@@ -1,9 +1,10 @@
 """Load on a translation server: requests per second and latency for some numbers of clients, each
 with one request at a time.
 
-    python examples/serve/load.py http://127.0.0.1:8080 --source en --target de --lines sentences.en
-    --clients 1 8 32 --seconds 60 python examples/serve/load.py http://127.0.0.1:8080 --source en
-    --target de --lines sentences.en --requests 20000 --process PID
+    python examples/serve/load.py http://127.0.0.1:8080 --source en --target de \\
+        --lines sentences.en --clients 1 8 32 --seconds 60
+    python examples/serve/load.py http://127.0.0.1:8080 --source en --target de \\
+        --lines sentences.en --requests 20000 --process PID
 
 The second command watches the memory of the server, whose number --process gives (on Linux), over
 so many requests of 8 clients. It needs nothing but Python. Run it on another machine, or its own

@@ -8,6 +8,7 @@ outcome are added.
 
 import argparse
 import json
+import os
 import re
 import statistics
 import sys
@@ -137,8 +138,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--study", type=Path, default=REPOSITORY / "runs" / "study",
-        help="the study's folder (default: runs/study)",
+        "--study", type=Path, default=os.environ.get("STUDY", REPOSITORY / "runs" / "study"),
+        help="the study's folder (default: $STUDY, or runs/study)",
     )  # fmt: skip
     parser.add_argument(
         "--outcomes", type=Path, default=HERE / "outcomes.jsonl", help="(default: beside this)"
