@@ -22,10 +22,10 @@ from .loading.language_tokens import language_tokens
 from .native.options.conditions import flag
 from .training import (
     Sums,
-    drawn_targets,
     flatten_options,
     truncate_targets,
     with_distilled_targets,
+    with_drawn_targets,
 )
 from .training.task_options import checked_options, is_stored
 
@@ -152,15 +152,7 @@ class EngineTranslationTask(DecodingTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Tuple[Tensor, int, Dict[str, Any]]:
-        if "distilled_target" in sample:
-            target = drawn_targets(
-                sample,
-                seed=self.cfg.seed,
-                update=update_num,
-                raw_probability=self.cfg.raw_probability,
-                pad=self.target_dictionary.pad(),
-            )
-            sample = {**sample, "target": target}
+        sample = with_drawn_targets(sample, self.cfg, update_num, self.target_dictionary.pad())
         sample = self.prepared(sample, update_num)
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 

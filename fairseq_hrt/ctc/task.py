@@ -9,6 +9,7 @@ from fairseq.tasks import register_task
 
 from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask
+from ..training import shortest_target_sizes
 from .config import CtcTaskConfig
 from .generator import CtcGenerator
 from .sample import CtcSample, ctc_sample
@@ -60,8 +61,9 @@ class CtcTranslationTask(EngineTranslationTask):
         if self.is_training_set(dataset) and dataset.tgt_sizes is not None:
             rule = self.decoder.rule
             sizes = rule.lengths(torch.from_numpy(dataset.src_sizes[indices])).numpy()
+            words = shortest_target_sizes(dataset, self.cfg.raw_probability) - 1  # without </s>
             self.report_lost(
-                sizes < dataset.tgt_sizes[indices] - 1,  # </s> is not written
+                sizes < words[indices],
                 f"--ctc-upsample-scale {rule.scale:g}",
                 "fewer positions than words",
                 ": raise --ctc-upsample-scale",

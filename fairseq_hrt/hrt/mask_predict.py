@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from ..decoding_task import task_of_model
 from ..loading.checkpoints import architecture_name
-from ..training import drawn_targets, with_distilled_targets
+from ..training import with_distilled_targets, with_drawn_targets
 from ..training.task_options import checked_options, is_stored, refuse_options_of_training
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import MaskPredictModelConfig, MaskPredictTaskConfig
@@ -205,12 +205,6 @@ class MaskPredictTask(TranslationLevenshteinTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Any:
-        target = drawn_targets(
-            sample,
-            seed=self.cfg.seed,
-            update=update_num,
-            raw_probability=self.cfg.raw_probability,
-            pad=self.target_dictionary.pad(),
-        )
-        sample = {**sample, "target": target}
+        # fairseq's loss logs the speed in tokens of the raw targets.
+        sample = with_drawn_targets(sample, self.cfg, update_num, self.target_dictionary.pad())
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)

@@ -22,7 +22,7 @@ def draw_views(
     """The training samples of a batch (HRT, Algorithm 1).
 
     Args:
-        sample: fairseq's batch, right-padded.
+        sample: fairseq's batch, right-padded; ``target`` has the targets to train on.
         update: number of the update.
         share: p_k, the probability that a sentence is trained with chunks.
         decoder: the model's decoder, which has the chunk sizes to draw from.

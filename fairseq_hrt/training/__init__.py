@@ -3,7 +3,14 @@ numbers, losses, presets, the base class of models."""
 
 from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig, SmoothedLossConfig
 from .conventions import leave_sinusoids_out, start_self_attention
-from .distillation import draw_raw, drawn_targets, truncate_targets, with_distilled_targets
+from .distillation import (
+    draw_raw,
+    drawn_targets,
+    shortest_target_sizes,
+    truncate_targets,
+    with_distilled_targets,
+    with_drawn_targets,
+)
 from .glancing import GlanceSchedule, same_random_numbers_afterwards
 from .hashing import Purpose, hash_uniform
 from .losses import (
@@ -40,8 +47,10 @@ __all__ = [
     "refuse_extras",
     "register_presets",
     "same_random_numbers_afterwards",
+    "shortest_target_sizes",
     "smoothed_cross_entropy",
     "start_self_attention",
     "truncate_targets",
     "with_distilled_targets",
+    "with_drawn_targets",
 ]

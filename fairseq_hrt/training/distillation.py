@@ -31,7 +31,8 @@ class MixedTargetDataset(LanguagePairDataset):
     """A :class:`LanguagePairDataset` whose batches hold raw targets as ``target`` ``[B, T]``, and
     distilled ones as ``distilled_target`` ``[B, T']``.
 
-    Lengths, filters and batches follow the longer of the two targets.
+    Lengths, filters and batches follow the longer of the two targets. ``raw_sizes`` and
+    ``distilled_sizes`` ``[n]`` are the tokens of each.
 
     Args:
         raw: a data set of sources and raw targets.
@@ -53,6 +54,7 @@ class MixedTargetDataset(LanguagePairDataset):
             pad_to_multiple=raw.pad_to_multiple,
         )
         self.distilled = distilled.tgt
+        self.raw_sizes, self.distilled_sizes = raw.tgt_sizes, distilled.tgt_sizes
 
     def __getitem__(self, index: int) -> Dict[str, Any]:
         return {**super().__getitem__(index), "distilled_target": self.distilled[index]}
@@ -218,6 +220,31 @@ def drawn_targets(
     return torch.where(use_raw.unsqueeze(1), raw, distilled)  # [B, max(T, T')]
 
 
+def with_drawn_targets(batch: Dict[str, Any], cfg: Any, update: int, pad: int) -> Dict[str, Any]:
+    """The batch, with :func:`drawn_targets` as ``target`` if it has distilled ones.
+
+    Args:
+        batch: fairseq's batch.
+        cfg: the task's configuration, with ``seed`` and ``raw_probability``.
+        update: the number of updates so far.
+        pad: the id of padding.
+    """
+    if "distilled_target" not in batch:
+        return batch
+    probability = cfg.raw_probability
+    drawn = drawn_targets(batch, seed=cfg.seed, update=update, raw_probability=probability, pad=pad)
+    return {**batch, "target": drawn}
+
+
+def shortest_target_sizes(data: LanguagePairDataset, raw_probability: float) -> np.ndarray:
+    """Tokens of the shortest target that each sentence may be trained on: ``[n]``."""
+    if not isinstance(data, MixedTargetDataset):
+        return data.tgt_sizes
+    if raw_probability in (0, 1):
+        return data.raw_sizes if raw_probability else data.distilled_sizes
+    return np.minimum(data.raw_sizes, data.distilled_sizes)
+
+
 def draw_raw(seed: int, update: int, ids: torch.Tensor, probability: float) -> torch.Tensor:
     """Whether each sentence is trained on its raw target: BoolTensor ``[B]``, True with the given
     ``probability``, drawn by a hash of seed, update and the sentence ids ``ids`` ``[B]``."""
@@ -237,3 +264,5 @@ def truncate_targets(data: LanguagePairDataset, longest: int, eos: int) -> None:
         data.tgt, data.tgt_sizes = cut(data.tgt), np.minimum(data.tgt_sizes, longest)
     if isinstance(data, MixedTargetDataset):
         data.distilled = cut(data.distilled)
+        data.raw_sizes = np.minimum(data.raw_sizes, longest)
+        data.distilled_sizes = np.minimum(data.distilled_sizes, longest)

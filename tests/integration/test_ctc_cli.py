@@ -33,7 +33,8 @@ def student(command, toy_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("student")
     log = train(
         command, toy_data, folder, "ctc_nll_loss", "--max-update", "6", "--ctc-glance-schedule",
-        "0.8", "--eval-bleu", optimizer=VALIDATED,
+        "0.8", "--eval-bleu", "--distilled-data", toy_data, "--raw-probability", "0.5",
+        optimizer=VALIDATED,
     )  # fmt: skip
     return folder / "checkpoint_last.pt", log
 

@@ -48,5 +48,5 @@ ngram() {
 TEXT=$(contents_of_data "$OUT/data-bin" train valid)
 TEACHER=$(contents_of_models "$OUT/at/checkpoint_best.pt")
 SETTINGS="$UPDATES updates, scale $SCALE, inputs $INPUTS, seed $SEED, $PRECISION"
-stage "ctc_nll$RAW" "$OUT/ctc_nll$RAW" "$TEXT, $SRC-$TGT, from $TEACHER${TAUGHT:+ on $TAUGHT}, $SETTINGS" nll
+stage "ctc_nll$RAW" "$OUT/ctc_nll$RAW" "$TEXT, $SRC-$TGT, from $TEACHER${TAUGHT:+, targets of $TAUGHT}, $SETTINGS" nll
 stage "ctc_ngram$RAW" "$OUT/ctc_ngram$RAW" "$NGRAM_UPDATES updates" ngram

@@ -46,5 +46,5 @@ ngram() {
 }
 
 TEXT=$(contents_of_data "$DATA" train valid)
-stage nll "$OUT/nll" "$DATA $TEXT, $DISTILLED, $SRC-$TGT, scale $SCALE, $INPUTS, glancing $GLANCE, seed $SEED$OTHER_PRECISION" nll
+stage nll "$OUT/nll" "$DATA $TEXT, targets of $DISTILLED, $SRC-$TGT, scale $SCALE, $INPUTS, glancing $GLANCE, seed $SEED$OTHER_PRECISION" nll
 stage ngram "$OUT/ngram" "$([ "$NGRAM" = 2 ] && echo bigrams || echo "$NGRAM-grams")" ngram

@@ -65,15 +65,6 @@ def make_batch(tiny, lengths, seed=0):
     return {**sample, "target": targets}
 
 
-def two_targets(count):
-    """Raw targets 4 5 6 7 and distilled ones 9 9 9 9 9 9 of as many sentences."""
-    return {
-        "id": torch.arange(100, 100 + count),
-        "target": torch.tensor([[4, 5, 6, 7, EOS]]).repeat(count, 1),
-        "distilled_target": torch.tensor([[9] * 6 + [EOS]]).repeat(count, 1),
-    }
-
-
 def make_generator(
     tiny, model, symbols=12, *, scoring="canonical", collapse=False, penalty="power", **options
 ):
@@ -269,7 +260,6 @@ def family(tiny):
         task=lambda **options: make_task(tiny, **options),
         batch=lambda *arguments, **options: make_batch(tiny, *arguments, **options),
         generator=lambda *arguments, **options: make_generator(tiny, *arguments, **options),
-        two_targets=two_targets,
         one=one,
         natural=natural,
         oracle=BlockOracle,

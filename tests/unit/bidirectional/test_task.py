@@ -1,4 +1,4 @@
-"""What a training step is given: slots of the drawn targets, cut and counted as the options say."""
+"""What a training step is given: slots of the targets, cut and counted as the options say."""
 
 from types import SimpleNamespace
 

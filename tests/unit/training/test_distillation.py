@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from fairseq.data import LanguagePairDataset
+from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,10 +20,10 @@ def pairs(tiny, targets, sources=None):
     tensors = [[torch.tensor(line) for line in side] for side in (sources, targets)]
     sizes = [[len(line) for line in side] for side in (sources, targets)]
     return LanguagePairDataset(
-        tensors[0],
+        ListDataset(tensors[0], sizes[0]),
         sizes[0],
         tiny.dictionary(),
-        tensors[1],
+        ListDataset(tensors[1], np.array(sizes[1])),
         sizes[1],
         tiny.dictionary(),
         shuffle=False,
@@ -159,7 +159,7 @@ def test_who_takes_distilled_targets():
 def test_every_family_learns_what_was_drawn(tiny, family):
     """By seed, update and sentence; validation takes the raw targets."""
     name, count = f"translation_{family}", 40
-    cfg = TASK_DATACLASS_REGISTRY[name](seed=11, raw_probability=0.5)
+    cfg = TASK_DATACLASS_REGISTRY[name](seed=11, raw_probability=0.3)
     if family == "hrt":
         cfg.max_update = 10
     task = TASK_REGISTRY[name](cfg, tiny.dictionary(), tiny.dictionary())
@@ -172,18 +172,35 @@ def test_every_family_learns_what_was_drawn(tiny, family):
         "target": rows * torch.tensor([6, 6, 6, 6, 2]),
         "distilled_target": rows * torch.tensor([8, 8, 8, 2, 1, 1]),
     }
-    raw = []
+    seen = []
 
     def criterion(model, sample):
         learnt = LEARNT[family](sample)
-        raw.append((learnt == 6).any(1))
-        assert torch.equal(raw[-1], ~(learnt == 8).any(1))
-        return torch.zeros((), requires_grad=True), 1, {}
+        seen.append(((learnt == 6).any(1), (learnt == 8).any(1), sample["target"]))
+        log = {f"{name}_{what}": 0 for name in ("at", "cmlm") for what in ("nll_loss", "ntokens")}
+        return torch.zeros((), requires_grad=True), 1, log
 
     optimizer = SimpleNamespace(backward=lambda loss: None)
     for update in (3, 4):
         task.train_step(sample, model, criterion, optimizer, update)
-        assert torch.equal(raw[-1], draw_raw(11, update, sample["id"], 0.5))
-    assert not torch.equal(*raw)
-    validated = LEARNT[family](task.prepared(sample, None))
-    assert bool((validated == 6).any(1).all()) and not bool((validated == 8).any())
+        raw, distilled, target = seen[-1]
+        assert torch.equal(raw, draw_raw(11, update, sample["id"], 0.3))
+        assert torch.equal(distilled, ~raw) and 4 < raw.sum() < 24
+        drawn = drawn_targets(sample, seed=11, update=update, raw_probability=0.3, pad=tiny.PAD)
+        assert torch.equal(target, drawn)
+    assert not torch.equal(seen[0][0], seen[1][0])
+    task.valid_step(sample, model, criterion)
+    raw, distilled, target = seen[2]
+    assert raw.all() and not distilled.any() and torch.equal(target, sample["target"])
+
+
+def test_the_shortest_target_decides_what_fits(tiny):
+    """A longer one may never be drawn."""
+    mixed = MixedTargetDataset(pairs(tiny, RAW), pairs(tiny, DISTILLED))
+    expected = {0.0: [4, 2, 3, 2], 0.5: [2, 2, 2, 2], 1.0: [2, 3, 2, 4]}
+    for probability, sizes in expected.items():
+        assert distillation.shortest_target_sizes(mixed, probability).tolist() == sizes
+    distillation.truncate_targets(mixed, 3, 2)
+    assert distillation.shortest_target_sizes(mixed, 0.0).tolist() == [3, 2, 3, 2]
+    raw = pairs(tiny, RAW)
+    assert list(distillation.shortest_target_sizes(raw, 0.0)) == [2, 3, 2, 4]
