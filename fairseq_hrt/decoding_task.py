@@ -161,8 +161,9 @@ class DecodingTask(MultilingualTask):
             require_rating(options, self.record, self.given)
             logger.info("rating the references with PyTorch (--score-reference)")
             return self.make_scorer(models, args, options)
-        if options.static_weights and self.given is None:
-            refuse_options_of_training(TASK_DATACLASS_REGISTRY[self.record.task], self.cfg)
+        if options.static_weights:
+            declared = TASK_DATACLASS_REGISTRY[self.record.task]
+            refuse_options_of_training(declared, self.cfg, only=self.given)
         if seq_gen_cls is not None or prefix_allowed_tokens_fn is not None:
             raise ValueError(
                 f"{type(self).__name__} brings its own search: another generator class or"

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import fields
 from typing import Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from fairseq.logging import metrics
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.models.transformer import TransformerModel
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
-from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
+from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationConfig, TranslationTask
 from torch import Tensor
 
 from .decoding_task import DecodingTask
@@ -64,6 +65,11 @@ class EngineTranslationTask(DecodingTask):
             raise ValueError(
                 f"--left-pad-target: {self.record.model} needs targets padded on the right; leave"
                 " the option out"
+            )
+        if self.record.model and self.cfg.load_alignments and not from_checkpoint:
+            raise ValueError(
+                f"--load-alignments: no loss of a {self.record.model} reads alignments; leave the"
+                " option out"
             )
         self._building_model = True
         try:
@@ -129,6 +135,8 @@ class EngineTranslationTask(DecodingTask):
                 require_tokenizer(self.cfg.eval_bleu_tokenizer)
             for name in ("eval_bleu_args", "eval_bleu_detok_args") if self.cfg.eval_bleu else ():
                 require_options(name, getattr(self.cfg, name))
+            if not self.cfg.eval_bleu:
+                refuse_options_of_bleu(self.cfg)
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
         """Returns the batch with what the family's criterion needs besides fairseq's entries (for
@@ -174,13 +182,20 @@ class EngineTranslationTask(DecodingTask):
                 self.datasets[split], self.cfg, split, epoch, combine=combine
             )
         if getattr(self.cfg, f"{self.family}_truncate_target", False):
+            if self.cfg.num_batch_buckets > 0:
+                raise ValueError(
+                    f"--{self.family}-truncate-target cannot be combined with --num-batch-buckets,"
+                    " which pads the targets before they are cut; leave one out"
+                )
             eos = self.target_dictionary.eos()
             truncate_targets(self.datasets[split], self.longest_target(), eos)
 
     def longest_target(self) -> int:
         """The most tokens of a target, to which ``--hrt-truncate-target`` and
         ``--bidirectional-truncate-target`` cut longer ones."""
-        return int(self.cfg.max_target_positions)
+        longest = int(self.cfg.max_target_positions)
+        # The model may take fewer.
+        return min(longest, self.decoder.max_positions()) if hasattr(self, "decoder") else longest
 
     def is_training_set(self, dataset: Any) -> bool:
         """Whether ``dataset`` is the split that is trained on."""
@@ -261,6 +276,17 @@ class EngineTranslationTask(DecodingTask):
             logging_output[f"{prefix}_counts_{order}"] = bleu.counts[order]
             logging_output[f"{prefix}_totals_{order}"] = bleu.totals[order]
         return logging_output
+
+
+def refuse_options_of_bleu(cfg: Any) -> None:
+    """Raises ValueError if an option of ``--eval-bleu`` is given without it."""
+    for item in fields(TranslationConfig):
+        value = getattr(cfg, item.name)
+        if item.name.startswith(("eval_bleu_", "eval_tokenized")) and value != item.default:
+            raise ValueError(
+                f"--{item.name.replace('_', '-')} has an effect only with --eval-bleu: give it, or"
+                " leave this option out"
+            )
 
 
 def require_options(name: str, text: str) -> None:

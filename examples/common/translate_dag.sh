@@ -23,5 +23,5 @@ if [ "$TGT" = zh ]; then SEARCH+=(--scoring sacrebleu --sacrebleu-tokenizer zh);
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_dag \
     --source-lang "$SRC" --target-lang "$TGT" --path "$OUT/fuzzy/averaged.pt" \
     --dag-decode-strategy "$STRATEGY" "${SEARCH[@]}" \
-    --truncate-source --max-source-positions 128 --batch-size 32 --remove-bpe "$@"
+    --truncate-source --max-source-positions 127 --batch-size 32 --remove-bpe "$@"
 print_bleu "$OUT/test.log"

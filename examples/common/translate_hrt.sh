@@ -8,9 +8,11 @@ CHUNK=${CHUNK:-2} BEAM=${BEAM:-5} NAT_BEAM=${NAT_BEAM:-5} STUDENT=${STUDENT:-hrt
 case $STUDENT in
 hrt)
     HOW=(
-        --hrt-decode-chunk "$CHUNK" --beam "$BEAM" --hrt-nat-beam "$NAT_BEAM" --lenpen 0.6
+        --hrt-decode-chunk "$CHUNK" --beam "$BEAM" --lenpen 0.6
         --max-len-a 0 --max-len-b 200
     )
+    # word by word there is no second stage
+    if [ "$CHUNK" != 1 ]; then HOW+=(--hrt-nat-beam "$NAT_BEAM"); fi
     ;;
 mask_predict)
     HOW=(

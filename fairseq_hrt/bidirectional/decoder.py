@@ -235,6 +235,11 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
             "--bidirectional-distinct-starts with --bidirectional-block 1: one word per step needs"
             " one start symbol only; leave --bidirectional-distinct-starts out"
         )
+    if block == 1 and cfg.bidirectional_tokens_per_step > 1:
+        raise ValueError(
+            f"--bidirectional-tokens-per-step {cfg.bidirectional_tokens_per_step} with"
+            " --bidirectional-block 1: one word per step is written; leave one of both out"
+        )
     if block is not None and block != 1 and block != directions * cfg.bidirectional_tokens_per_step:
         raise ValueError(
             f"--bidirectional-block {block}: give 1, or leave it out for directions times tokens"

@@ -22,11 +22,6 @@ class BidirectionalTranslationTask(EngineTranslationTask):
     cfg: BidirectionalTaskConfig
     family = "bidirectional"
 
-    def longest_target(self) -> int:
-        longest = super().longest_target()
-        # A model with learned positions may take fewer.
-        return min(longest, self.decoder.max_positions()) if hasattr(self, "decoder") else longest
-
     def make_generator(
         self, models: Sequence[FairseqEncoderDecoderModel], options: DecodingOptions
     ) -> BidirectionalGenerator:

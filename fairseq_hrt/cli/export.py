@@ -61,6 +61,12 @@ def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional
         ValueError: a checkpoint is given without its dictionaries, or a bundle of several models.
     """
     if options.model.is_dir():
+        for name in ("data", "source_lang", "target_lang"):
+            if getattr(options, name) is not None:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} {getattr(options, name)}: {options.model} is a"
+                    " bundle, which has dictionaries and languages; leave it out"
+                )
         bundle = load_bundle(options.model)
         if len(bundle.paths) > 1:
             raise ValueError(

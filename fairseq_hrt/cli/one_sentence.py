@@ -3,13 +3,14 @@
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING, List, Optional
+from typing import TYPE_CHECKING, Dict, List, Optional
 
 from .command import given_bundle
 from .jobs import input_lines, read_line
 
 if TYPE_CHECKING:
     from ..evaluation.systems import SystemSpec
+    from ..native.bundles.bundle import Bundle
 
 
 def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
@@ -32,7 +33,8 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
             f" --system name=...,path=...,{options.set[0]}"
         )
     if not specs and bundle is not None:
-        own, chosen = bundle.options, read_settings(options.set, ("device", "engine"))
+        own = {**_trained_options(bundle), **bundle.options}
+        chosen = read_settings(options.set, ("device", "engine"))
         named = {
             "name": bundle.folder.resolve().name,
             "path": ":".join(map(str, bundle.paths)),
@@ -50,6 +52,17 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
             f"two systems share a name: {[spec.name for spec in specs]}; give each its own"
         )
     return specs
+
+
+def _trained_options(bundle: "Bundle") -> Dict[str, str]:
+    """The options with which the checkpoint was made to decode, as ``translate`` takes them."""
+    from ..export.runtime_bundle import trained_options
+    from ..loading.checkpoints import read_checkpoint
+
+    if bundle.runtime is not None:
+        return bundle.runtime_options
+    state = read_checkpoint(bundle.paths[0], for_decoding=False)
+    return trained_options(state["cfg"].task, bundle.task)
 
 
 def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:

@@ -110,7 +110,8 @@ class DagLossConfig(FairseqDataclass):
         "0.5:0.1@200k",
         "share of wrongly predicted tokens that the decoder is shown in training:"
         " VALUE@UPDATE joined by colons, linear between them, k = thousand; 0 switches"
-        " glancing off",
+        " glancing off (--dag-glance-strategy cmlm draws its own shares, and ends only with 0"
+        " from the beginning)",
     )
     dag_glance_strategy: ChoiceEnum(list(STRATEGIES)) = option(
         "number-random",

@@ -87,11 +87,13 @@ class DagTranslationTask(EngineTranslationTask):
             return indices
         # A wrong value is refused now, not at the first validation.
         self.decoding_options(Namespace())
-        source, target = dataset.src_sizes, dataset.tgt_sizes
+        source, target, rule = dataset.src_sizes, dataset.tgt_sizes, self.decoder.rule
+        # <s> of the source counts where it widens the graph.
+        counted = source + (rule.reads_bos or rule.count_bos)
         # + 1: the graph also emits <s>, which fairseq does not count.
         for name, keeps in (
-            ("dag_filter_ratio", lambda own, value: target[own] + 1 <= value * source[own]),
-            ("dag_filter_ratio_low", lambda own, value: target[own] + 1 >= value * source[own]),
+            ("dag_filter_ratio", lambda own, value: target[own] + 1 <= value * counted[own]),
+            ("dag_filter_ratio_low", lambda own, value: target[own] + 1 >= value * counted[own]),
             (
                 "dag_max_vertices",
                 lambda own, value: self._largest_graphs(source[own], target[own]) <= value,

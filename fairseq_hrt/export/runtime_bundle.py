@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -114,7 +114,7 @@ def add_runtime(
     )
     with Doing("making the native engine's model"):
         write_native_model(bundle, *make_model(weights=weights))
-    bundle.runtime_options = trained_options(eager)
+    bundle.runtime_options = trained_options(eager.trained_task, bundle.task)
     decoder = NativeDecoder.of_bundle(bundle)
     native = Translator(bundle, decoder)
     if lines is None:
@@ -159,14 +159,14 @@ def add_runtime(
     decoder.engine.close()
 
 
-def trained_options(decoder: TorchDecoder) -> Dict[str, str]:
+def trained_options(saved: Any, name: str) -> Dict[str, str]:
     """The decoding options that were set in training and differ from the native engine's defaults,
-    {name: text}: those of the bundle's task and ``forced_start``. Empty if the bundle is decoded by
-    another task than that of the training."""
-    name = decoder.bundle.task
-    if task_name(decoder.trained_task) != name:
+    {name: text}: those of the bundle's task ``name`` and ``forced_start``. ``saved`` is the task's
+    configuration in the checkpoint. Empty if the bundle is decoded by another task than that of the
+    training."""
+    if task_name(saved) != name:
         return {}
-    held = options_of_training(decoder.trained_task, name)
+    held = options_of_training(saved, name)
     own = {item.name: item.default for item in fields(DecodingOptions)}
     found: Dict[str, str] = {}
     for option, value in held.items():

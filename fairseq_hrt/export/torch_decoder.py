@@ -17,6 +17,7 @@ from typing import (
     Mapping,
     NamedTuple,
     Optional,
+    Set,
     Tuple,
 )
 
@@ -238,7 +239,8 @@ class TorchDecoder:
         """Builds the task and the generator for the decoding options ``chosen``, {name: text}; the
         first call also loads the models. ``folder``: a path of the bundle without a colon, see
         :func:`splittable`; ``wanted`` (results) and ``given`` (names): as in :meth:`prepare`."""
-        config = self._configuration(chosen, folder)
+        off = {name for name, value in chosen.items() if value == "false"} & given
+        config = self._configuration(chosen, folder, off)
         if config.generation.prefix_size:
             raise ValueError(
                 f"prefix_size={config.generation.prefix_size}: there are no target lines to"
@@ -271,11 +273,11 @@ class TorchDecoder:
             )
         return Prepared(task, generator, config.generation.nbest)
 
-    def _configuration(self, chosen: Dict[str, str], folder: Path) -> Any:
+    def _configuration(self, chosen: Dict[str, str], folder: Path, off: Set[str]) -> Any:
         """fairseq's configuration, made by its own parser with its checks and defaults.
 
         ``chosen`` are the decoding options; ``folder`` is a path of the bundle without a colon, see
-        :func:`splittable`.
+        :func:`splittable`; ``off`` are the names of switches that the caller has switched off.
         """
         bundle = self.bundle
         paths = os.pathsep.join(str(folder / path.name) for path in bundle.paths)
@@ -288,7 +290,7 @@ class TorchDecoder:
         )
         config = generation_config(arguments, "decoding options")
         task, saved = config.task, self.trained_task
-        given = {
+        given = off | {
             argument[2:].partition("=")[0].replace("-", "_")
             for argument in arguments
             if argument.startswith("--")

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from ..native.families import BY_NAME
+from ..native.options.conditions import flag
 from .config import ConventionsConfig
 from .conventions import (
     add_output_bias,
@@ -110,15 +111,18 @@ class ConfiguredTransformer(TransformerModelBase):
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
 
+# Options of fairseq's Transformer that the families' decoders do not read, but for those at their
+# defaults.
+_UNREAD = (
+    "adaptive_softmax_cutoff", "adaptive_input", "char_inputs", "cross_self_attention",
+    "no_cross_attention", "tie_adaptive_proj",
+)  # fmt: skip
+
+
 def refuse_extras(cfg: Any, architecture: str) -> None:
     """Raises ValueError if ``cfg`` sets options of fairseq's decoder that the families' decoders do
     not support; ``architecture`` names the model in the message."""
-    if (
-        cfg.adaptive_softmax_cutoff is not None
-        or cfg.cross_self_attention
-        or cfg.quant_noise.pq > 0
-    ):
-        raise ValueError(
-            f"{architecture} supports neither --adaptive-softmax-cutoff nor"
-            " --cross-self-attention nor --quant-noise-pq; leave them out"
-        )
+    extras = [flag(name) for name in _UNREAD if getattr(cfg, name, None)]
+    extras += ["--quant-noise-pq"] * (cfg.quant_noise.pq > 0)
+    if extras:
+        raise ValueError(f"{architecture} does not support {extras[0]}; leave it out")

@@ -3,16 +3,16 @@ the options of a training when it begins."""
 
 import math
 from dataclasses import Field, field, make_dataclass, replace
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Container, Dict, Optional, Sequence, Tuple, Type
 
 from fairseq.dataclass import ChoiceEnum
 from omegaconf import DictConfig, OmegaConf
 
 from ..native.families import FAMILIES
-from ..native.options.conditions import Condition, flag, given, other_than
+from ..native.options.conditions import Condition, chosen, flag, given, other_than
 from ..native.options.effects import read, set_aside
 from ..native.options.option import Option, option, options_in
-from ..native.options.schema import EVERY_TASK
+from ..native.options.schema import EVERY_TASK, MODEL_DRAFTS
 from ..native.options.values import KINDS, SCHEMA, options_of
 
 # Read only in training, by every task that can validate with BLEU.
@@ -34,6 +34,9 @@ _IN_TRAINING = {
     "rescore_path": given("eval_bleu"),
     "engine": given("eval_bleu"),
     "weights": given("eval_bleu") & other_than("engine", "torch"),
+    "ctc_lm_path": given("eval_bleu"),
+    "dag_lm_path": given("eval_bleu") & chosen("dag_decode_strategy", "beam"),
+    "jacobi_draft_path": given("eval_bleu") & chosen("jacobi_draft", *MODEL_DRAFTS),
 }
 
 
@@ -110,13 +113,16 @@ def is_stored(config: Any) -> bool:
     return isinstance(around, DictConfig) and OmegaConf.select(around, "common_eval.path") is None
 
 
-def refuse_options_of_training(config: type, values: Any) -> None:
+def refuse_options_of_training(
+    config: type, values: Any, only: Optional[Container[str]] = None
+) -> None:
     """Refuses options of a task that have an effect only in training; called when a command
     decodes.
 
     Args:
         config: the task's dataclass.
         values: the configuration of the command.
+        only: names of the options to look at; None: all.
 
     Raises:
         ValueError: such an option is given; the message names it.
@@ -125,6 +131,8 @@ def refuse_options_of_training(config: type, values: Any) -> None:
     for name, value in read(declared, values).items():
         known = declared.get(name)
         if known is None or known.origin or known.decodes or not known.is_asked_for(value):
+            continue
+        if only is not None and name not in only:
             continue
         shown = flag(name) if value is True else f"{flag(name)} {value}"
         raise ValueError(

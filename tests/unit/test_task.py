@@ -9,7 +9,7 @@ import torch
 from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.logging import metrics
-from fairseq.tasks.translation import EVAL_BLEU_ORDER
+from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from omegaconf import OmegaConf
 
 from fairseq_hrt.autoregressive.task import (
@@ -137,6 +137,39 @@ def test_a_training_does_not_begin_with_an_option_without_effect(tiny, options, 
     else:
         with pytest.raises(ValueError, match="an option of training, which changes no translation"):
             task.build_generator([model], GenerationConfig())
+
+
+@pytest.mark.parametrize("options, message", [
+    (dict(load_alignments=True), "--load-alignments: no loss of a hrt_transformer reads"),
+    (dict(eval_bleu_args='{"beam": 4}'), "--eval-bleu-args has an effect only with --eval-bleu"),
+    (dict(eval_bleu_remove_bpe="@@ "), "--eval-bleu-remove-bpe has an effect only with"),
+])  # fmt: skip
+def test_fairseqs_options_without_effect_are_refused(tiny, options, message):
+    task, arguments = hrt_task(tiny, **options), tiny.arguments("hrt_transformer")
+    with pytest.raises(ValueError, match=message):
+        task.build_model(arguments)
+    assert task.build_model(arguments, from_checkpoint=True)
+
+
+@pytest.mark.parametrize("config, name", [
+    (CtcTaskConfig(ctc_lm_path="a.arpa"), "ctc"),
+    (DagTaskConfig(dag_lm_path="a.arpa", dag_decode_strategy="beam"), "dag"),
+])  # fmt: skip
+def test_a_language_model_is_for_validation_alone(tiny, config, name):
+    """A checkpoint does not pass it on."""
+    kind = {"ctc": CtcTranslationTask, "dag": DagTranslationTask}[name]
+    task = kind(config, tiny.dictionary(), tiny.dictionary())
+    with pytest.raises(ValueError, match=f"--{name}-lm-path a.arpa has an effect only with --eval"):
+        task.build_model(tiny.arguments(f"{name}_transformer"))
+
+
+def test_padded_targets_are_not_cut(tiny, monkeypatch):
+    """fairseq has padded them to buckets, and </s> would be looked for behind that."""
+    monkeypatch.setattr(TranslationTask, "load_dataset", lambda self, split, **own: None)
+    task = hrt_task(tiny, hrt_truncate_target=True, num_batch_buckets=3)
+    task.datasets["train"] = None
+    with pytest.raises(ValueError, match="--hrt-truncate-target cannot be combined with --num-b"):
+        task.load_dataset("train")
 
 
 def test_options_that_come_with_a_checkpoint_are_nobodys_mistake(tiny):

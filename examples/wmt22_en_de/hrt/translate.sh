@@ -16,9 +16,12 @@ source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt22_en_de} SRC=en TGT=de CHUNK=${CHUNK:-2} BEAM=${BEAM:-1} NAT_BEAM=${NAT_BEAM:-1} FP16=${FP16-1}
 OUT=${OUT:-runs/wmt22_en_de/hrt}
 
+# word by word there is no second stage
+SECOND=(--hrt-nat-beam "$NAT_BEAM")
+if [ "$CHUNK" = 1 ]; then SECOND=(); fi
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_hrt \
     --source-lang en --target-lang de --path "$OUT/hrt/averaged.pt" \
-    --hrt-decode-chunk "$CHUNK" --beam "$BEAM" --hrt-nat-beam "$NAT_BEAM" --lenpen 0.6 \
+    --hrt-decode-chunk "$CHUNK" --beam "$BEAM" "${SECOND[@]}" --lenpen 0.6 \
     --max-len-a 0 --max-len-b 200 --truncate-source --max-source-positions 200 \
     --model-overrides "{'max_target_positions': 1024}" \
     --batch-size 1 ${FP16:+--fp16} --remove-bpe sentencepiece --scoring sacrebleu "$@"

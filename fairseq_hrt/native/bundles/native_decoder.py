@@ -177,9 +177,11 @@ class NativeDecoder:
     def _plan(
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> SearchPlan:
-        # As on the command line, a switch set to false counts as not given: the training's value
-        # holds.
-        asked = {name: value for name, value in options.items() if value != "false"}
+        # As on the command line, a switch that is off counts as not given: the training's value
+        # holds. One that was switched off switches that off, too.
+        asked = {
+            name: value for name, value in options.items() if value != "false" or name in given
+        }
         family, task = self.engine.header.family, asked.pop("task", self.task)
         if task not in tasks_for(family):
             raise UnsupportedOption(
@@ -193,6 +195,7 @@ class NativeDecoder:
             )
         # The training's options are for its own task.
         chosen = {**self.training, **asked} if task == self.task else asked
+        chosen = {name: value for name, value in chosen.items() if value != "false"}
         own: Dict[str, Any] = dict(
             batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs
         )

@@ -233,7 +233,7 @@ class Schema:
         0,
         "most words of a draft that are checked in one pass; 0: as many as were right lately",
         least=0,
-        most=4096,
+        most=32,
         torch=False,
         kernel="draft_width",
         when=given("hrt_draft_chunk"),

@@ -186,6 +186,11 @@ class Server:
         options = decoding_options(fields, system.bundle.task)
         if wanted.graph and not system.graph:
             raise invalid("this system writes no graph: leave graph out or choose another system")
+        if wanted.alternatives and not system.alternatives:
+            raise invalid(
+                "this system finds one translation of a sentence: leave alternatives out or choose"
+                " another system"
+            )
         if wanted.alternatives:
             options = alternatives_options(system, wanted.alternatives + 1, options)
         start = time.perf_counter()

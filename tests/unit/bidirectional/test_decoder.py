@@ -201,6 +201,10 @@ def test_other_numbers_of_directions_are_refused(family):
         ),
         (dict(directions=2, block=3), "--bidirectional-block 3"),
         (
+            dict(directions=2, block=1, tokens_per_step=2),
+            "--bidirectional-tokens-per-step 2 with --bidirectional-block 1",
+        ),
+        (
             dict(directions=1, tokens_per_step=4, decoder_learned_pos=True, max_target_positions=3),
             "--max-target-positions 3 must be at least 4, the words per step",
         ),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_hrt.cli import command
+from fairseq_hrt.cli import command, one_sentence
 from fairseq_hrt.cli.command import data_arguments, language_arguments
 from fairseq_hrt.cli.one_sentence import add_sentence_arguments, given_systems, given_text
 from fairseq_hrt.cli.parser import verb_parser
@@ -92,7 +92,8 @@ def test_a_bundle_whose_path_fairseq_would_take_apart(options, tmp_path):
         data_arguments(options(folder))
 
 
-def test_systems_are_those_named_or_the_bundle(options, bundle):
+def test_systems_are_those_named_or_the_bundle(options, bundle, monkeypatch):
+    monkeypatch.setattr(one_sentence, "_trained_options", lambda bundle: {})
     paths = f"{bundle / 'model.pt'}:{bundle / 'model_2.pt'}"
     assert given_systems(options(bundle)) == [
         SystemSpec("packed", paths, "translation_hrt", {"beam": "1"}, defaults=frozenset(("beam",)))

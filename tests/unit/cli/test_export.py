@@ -35,6 +35,8 @@ def test_a_bundle_of_one_model(tmp_path, monkeypatch):
         arguments,
         tmp_path / "codes",
     )
+    with pytest.raises(ValueError, match="--data bin: .* is a bundle, which has dictionaries"):
+        verb.what_to_load(parse(tmp_path, "--data", "bin"))
     bundle.models = ["model.pt", "model_2.pt"]
     with pytest.raises(
         ValueError, match="is an ensemble of 2 models; CTranslate2 decodes with a single one"

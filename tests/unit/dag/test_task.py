@@ -86,6 +86,9 @@ def test_filter_ratio(family, caplog):
         kept(filter_ratio=2.0) == [1, 2]
         and "--dag-filter-ratio 2.0 leaves out 2 of 4" in caplog.text
     )
+    # Where the graph counts <s> of the source, so does the ratio.
+    counts = family.dag(upsample_scale="4~8", count_bos=True)
+    assert kept(filter_ratio=1.7, model=counts) == [1, 2, 3] and kept(filter_ratio=1.7) == [2]
     assert kept(filter_ratio_low=1.0) == [0, 1, 3] and kept(
         filter_ratio=2.0, filter_ratio_low=1.0
     ) == [1]

@@ -7,12 +7,14 @@ import math
 import re
 from argparse import Namespace
 from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
 
+from fairseq_hrt.cli import one_sentence
 from fairseq_hrt.dag.generator import DagGenerator
 from fairseq_hrt.export.da_transformer import convert
 from fairseq_hrt.export.imported import checkpoint_of
@@ -427,6 +429,9 @@ def test_a_bundle_of_such_a_model(tmp_path, caplog):
         "dag_allow_unk": "true", "dag_decode_length_beta": "1.3",
         "dag_decode_upsample_scale": "2.5",
     }  # fmt: skip
+    # trace and graph decode as translate does, with the native engine's model and without.
+    for same in (bundle, replace(bundle, runtime=None)):
+        assert one_sentence._trained_options(same) == bundle.runtime_options
     oracle, symbols = Oracle(own, held), ["<s>", "<pad>", "</s>", "<unk>"]
     symbols += [f"w{n}" for n in range(WORDS)] + ["[P0]", "[P1]", "[P2]"]
     for engine in ("torch", "native"):
@@ -437,6 +442,9 @@ def test_a_bundle_of_such_a_model(tmp_path, caplog):
             expected = oracle.translate(ids, "joint-viterbi", 1.3)
             assert translator.translate(line) == " ".join(symbols[one] for one in expected)
             seen.update(expected)
+            # A switch of the checkpoint can be switched off.
+            known = translator.translate(line, dag_allow_unk=False)
+            assert "<unk>" not in known.split()
         # They print it, other bundles never do.
         assert UNK in seen
 

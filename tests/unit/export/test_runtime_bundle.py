@@ -28,14 +28,17 @@ def test_options_of_the_training_hold_where_none_are_given(bundles):
     decoder = TorchDecoder(load_bundle(bundles / "hrt"), device="cpu")
     decoder.trained_task.hrt_decode_chunk, decoder.trained_task.hrt_eos_last_chunk = "1", True
     decoder.trained_task.hrt_curriculum_power = 3.0
-    assert runtime_bundle.trained_options(decoder) == {
+    assert runtime_bundle.trained_options(decoder.trained_task, decoder.bundle.task) == {
         "hrt_decode_chunk": "1",
         "hrt_eos_last_chunk": "true",
     }
     decoder.trained_task.forced_start = "a"
-    assert runtime_bundle.trained_options(decoder)["forced_start"] == "a"
+    assert (
+        runtime_bundle.trained_options(decoder.trained_task, decoder.bundle.task)["forced_start"]
+        == "a"
+    )
     decoder.bundle.task = "translation_autoregressive"
-    assert runtime_bundle.trained_options(decoder) == {}
+    assert runtime_bundle.trained_options(decoder.trained_task, decoder.bundle.task) == {}
 
 
 def test_int8_and_its_card(tmp_path):
@@ -60,6 +63,9 @@ def test_a_shortlist_in_a_bundle(tmp_path):
     assert model.translate(LINES) == everything.translate(LINES)
     assert "words a sentence on average" in load_bundle(folder).card["runtime, float32, shortlist"]
     assert model.identity() != everything.identity()
+    # PyTorch, which has the option, would translate without the shortlist.
+    with pytest.raises(ValueError, match="--no-repeat-ngram-size 2: the native engine has no such"):
+        model.translate(LINES, no_repeat_ngram_size=2)
 
 
 def test_what_cannot_be_made(tmp_path, monkeypatch):

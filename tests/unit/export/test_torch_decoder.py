@@ -80,6 +80,13 @@ def test_decoders_of_many_options_are_not_all_kept(model, monkeypatch):
     assert set(freed) == {2}
 
 
+def test_an_option_of_training_changes_no_translation(tmp_path):
+    folder = write_bundle(tmp_path / "hrt", "hrt").folder
+    model = fairseq_hrt.from_pretrained(folder, device="cpu", engine="torch")
+    with pytest.raises(ValueError, match="--hrt-curriculum-steps 9: an option of training, which"):
+        model.translate("a b", hrt_curriculum_steps=9)
+
+
 def test_the_description_tells_how_batches_were_decoded(folder):
     model = fairseq_hrt.from_pretrained(folder, device="cpu")
     model.translate("a b")

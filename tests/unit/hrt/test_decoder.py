@@ -264,8 +264,9 @@ def test_an_untrained_chunk_size_is_named(tiny):
         (dict(decoder_learned_pos=True), "--decoder-learned-pos"),
         (dict(no_token_positional_embeddings=True), "--no-token-positional-embeddings"),
         (dict(adaptive_softmax_cutoff="4,8"), "--adaptive-softmax-cutoff"),
-        (dict(quant_noise_pq=0.1), "nor --quant-noise-pq"),
-        (dict(cross_self_attention=True), "nor --cross-self-attention"),
+        (dict(quant_noise_pq=0.1), "does not support --quant-noise-pq"),
+        (dict(cross_self_attention=True), "does not support --cross-self-attention"),
+        (dict(no_cross_attention=True), "does not support --no-cross-attention"),
         (dict(checkpoint_activations=True), "--checkpoint-activations"),
     ],
 )

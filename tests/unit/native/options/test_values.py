@@ -69,7 +69,7 @@ def test_an_option_is_described(name):
         (dict(jacobi_window=0), "--jacobi-window 0: give a number from 1"),
         (dict(jacobi_prefix_length=-1), "--jacobi-prefix-length -1: give a number from 0"),
         (dict(jacobi_mode="x"), "--jacobi-mode x: choose one of frontier"),
-        (dict(hrt_draft_width=5000), "--hrt-draft-width 5000: give a number from 0 to 4096"),
+        (dict(hrt_draft_width=5000), "--hrt-draft-width 5000: give a number from 0 to 32"),
         (dict(batch_size=0), "--batch-size 0"),
         (dict(dag_decode_beta=math.inf), "--dag-decode-beta inf"),
         (dict(dag_decode_beta=-0.5), "--dag-decode-beta -0.5"),

@@ -109,7 +109,7 @@ def test_drafts_change_nothing(runtime, overrides):
                     rows, runtime.options(beam=1, hrt_decode_chunk="1", **rules)
                 )
                 for chunk in model.decoder.chunk_sizes:
-                    for width in (0, 1, 3, 40):
+                    for width in (0, 1, 3, 32):
                         options = runtime.options(
                             beam=1,
                             hrt_decode_chunk="1",
@@ -150,7 +150,7 @@ def passes_with_a_draft(words, draft, width, limit):
     return steps
 
 
-@pytest.mark.parametrize("width", (1, 3, 8, 40))
+@pytest.mark.parametrize("width", (1, 3, 8, 32))
 def test_passes_of_drafts(runtime, width):
     """Where a draft is wrong it continues behind the word that the model has written, and its
     own passes count."""

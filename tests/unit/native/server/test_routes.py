@@ -487,6 +487,21 @@ def test_codes_without_country_and_script(make_client):
     assert (refused.status_code, refused.json()) == (400, {"error": "en-gb is not supported"})
 
 
+def test_a_system_that_finds_one_translation_has_no_alternatives(make_client):
+    """LibreTranslate's own route answers with none; ours tells."""
+    client = make_client(["dag:en-de"], max_alternatives=2)
+    (system,) = client.app.state.server.catalogue.systems
+    system.alternatives = False
+    fields = {**ASKED, "q": "ab", "alternatives": 2}
+    answer = client.post("/v1/translate", json=fields)
+    assert (answer.status_code, answer.json()["error"]) == (
+        400,
+        "Invalid request: this system finds one translation of a sentence: leave alternatives out"
+        " or choose another system",
+    )
+    assert client.post("/translate", json=fields).json()["alternatives"] == []
+
+
 def test_graphs(make_client, translator):
     asked = []
 
