@@ -65,6 +65,8 @@ class DecodingTask(MultilingualTask):
     _source_positions: Sequence[int] = ()
     # Source positions that the rescoring model can read.
     _rescorer_positions: Sequence[int] = ()
+    # The options of fairseq-generate with which a generator was built last.
+    _generation: Any = None
 
     @classmethod
     def load_dictionary(cls, filename: str) -> TaskDictionary:
@@ -154,6 +156,7 @@ class DecodingTask(MultilingualTask):
                 allowed-token function or a language model is given, which this package's search
                 cannot use. The message names what is refused.
         """
+        self._generation = args
         options = self.decoding_options(args, static_weights=not self._building_model)
         if getattr(args, "score_reference", False):
             self.require_family(models)
@@ -379,6 +382,13 @@ class DecodingTask(MultilingualTask):
             (tokens, lengths): one LongTensor per line, which ends in ``</s>``, and the number of
             ids in each.
         """
+        asked = self._generation
+        for name in ("prefix_size", "retain_iter_history", "print_step"):
+            if getattr(asked, name, False):
+                raise ValueError(
+                    f"{flag(name)}: fairseq-interactive does not read it; leave it out, or use"
+                    " fairseq-generate"
+                )
         tokens, lengths = super().get_interactive_tokens_and_lengths(lines, encode_fn)
         if not self.cfg.truncate_source:
             return tokens, lengths

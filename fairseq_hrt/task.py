@@ -289,14 +289,25 @@ def refuse_options_of_bleu(cfg: Any) -> None:
             )
 
 
+# Options of fairseq-generate that validation, which reads the best translation alone, does not use.
+_NOT_VALIDATED = ("prefix_size", "nbest", "print_alignment", "retain_iter_history")
+
+
 def require_options(name: str, text: str) -> None:
-    """Raises ValueError if ``text``, the value of the option ``name``, is not a JSON object."""
+    """Raises ValueError if ``text``, the value of the option ``name``, is not a JSON object, or
+    names an option that has no effect there."""
     try:
         found = json.loads(text)
     except ValueError:
         found = None
     if not isinstance(found, dict):
         raise ValueError(f"{flag(name)} {text} is not a JSON object, e.g. '{{\"beam\": 4}}'")
+    for option in _NOT_VALIDATED if name == "eval_bleu_args" else ():
+        if option in found:
+            raise ValueError(
+                f"{flag(name)} {text}: {option} changes no BLEU, since validation reads the best"
+                " translation of each source alone; leave it out"
+            )
 
 
 def require_tokenizer(name: str) -> None:

@@ -229,6 +229,11 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
                 f" needs {'two' if name == 'middle_to_side' else 'two or more'} directions;"
                 f" leave {option} out, or change the number of directions"
             )
+    if cfg.bidirectional_vanilla_positions and cfg.no_token_positional_embeddings:
+        raise ValueError(
+            "--bidirectional-vanilla-positions with --no-token-positional-embeddings: there are no"
+            " positions; leave one of both out"
+        )
     block = cfg.bidirectional_block
     if block == 1 and cfg.bidirectional_distinct_starts:
         raise ValueError(

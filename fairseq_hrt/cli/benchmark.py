@@ -189,6 +189,10 @@ def run(options: argparse.Namespace) -> None:
     raw = read_raw_text(options, recipe_of_bundle(specs, told=told) if told else recipe)
     limits = read_limits(options.length_bins) if options.length_bins else None
     detokenize = quality.build_detokenizer(options.detokenize, recipe)
+    if not options.comet and options.comet_program != "comet-score":
+        raise ValueError(
+            f"--comet-program {options.comet_program} has an effect only with --comet MODEL"
+        )
     if options.comet:
         comet.check_comet(options.comet, options.comet_program)
     systems = load_systems(specs, options)

@@ -247,7 +247,14 @@ def data_arguments(options: argparse.Namespace) -> List[str]:
     bundle = given_bundle(options)
     languages = (options.source_lang, options.target_lang)
     if bundle is not None:
-        languages = (bundle.source_lang, bundle.target_lang)
+        own = (bundle.source_lang, bundle.target_lang)
+        for option, given, known in zip(("-s", "-t"), languages, own):
+            if given not in (None, known):
+                raise ValueError(
+                    f"{option} {given}: {bundle.folder} translates from {own[0]} to {own[1]}; leave"
+                    " the option out"
+                )
+        languages = own
     return [options.data, "--gen-subset", options.gen_subset, *language_arguments(*languages)]
 
 

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from ..decoding_task import task_of_model
 from ..loading.checkpoints import architecture_name
+from ..native.options.conditions import flag
 from ..training import with_distilled_targets, with_drawn_targets
 from ..training.task_options import checked_options, is_stored, refuse_options_of_training
 from .attention import RelativeSelfAttention, attention_pattern
@@ -169,6 +170,13 @@ class MaskPredictTask(TranslationLevenshteinTask):
                     "--eval-bleu: translation_mask_predict validates by its loss alone; leave the"
                     " option out"
                 )
+            # fairseq's task of this model does not hand them to its data sets.
+            for name in ("truncate_source", "num_batch_buckets", "load_alignments"):
+                if getattr(self.cfg, name):
+                    raise ValueError(
+                        f"{flag(name)}: translation_mask_predict does not have it; leave the option"
+                        " out"
+                    )
         model = super().build_model(cfg, from_checkpoint)
         if isinstance(model.decoder, MaskPredictDecoder):
             model.decoder.may_start = not from_checkpoint

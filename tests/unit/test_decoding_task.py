@@ -33,6 +33,11 @@ def test_long_lines_are_cut_to_what_task_and_model_can_read(tiny, task_limit, mo
     task = AutoregressiveTranslationTask(config, tiny.dictionary(), tiny.dictionary())
     task.build_generator([tiny.model(max_source_positions=model_limit)], GenerationConfig())
     line = "w1 w2 w3 w4 " * 10
+    for name in ("prefix_size", "retain_iter_history", "print_step"):
+        task._generation = Namespace(**{name: 2})
+        with pytest.raises(ValueError, match="fairseq-interactive does not read it"):
+            task.get_interactive_tokens_and_lengths(["w5"], str.strip)
+    task._generation = Namespace()
     (short, long), lengths = task.get_interactive_tokens_and_lengths(["w5", line], str.strip)
     whole = tiny.dictionary().encode_line(line, add_if_not_exist=False).tolist()
     assert long.tolist() == [*whole[: kept - 1], tiny.EOS] and lengths == [len(short), kept]

@@ -143,6 +143,7 @@ def test_a_training_does_not_begin_with_an_option_without_effect(tiny, options, 
     (dict(load_alignments=True), "--load-alignments: no loss of a hrt_transformer reads"),
     (dict(eval_bleu_args='{"beam": 4}'), "--eval-bleu-args has an effect only with --eval-bleu"),
     (dict(eval_bleu_remove_bpe="@@ "), "--eval-bleu-remove-bpe has an effect only with"),
+    (dict(eval_bleu=True, eval_bleu_args='{"prefix_size": 2}'), "prefix_size changes no BLEU"),
 ])  # fmt: skip
 def test_fairseqs_options_without_effect_are_refused(tiny, options, message):
     task, arguments = hrt_task(tiny, **options), tiny.arguments("hrt_transformer")

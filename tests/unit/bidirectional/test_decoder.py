@@ -210,6 +210,11 @@ def test_other_numbers_of_directions_are_refused(family):
         ),
         (dict(directions=2, adaptive_softmax_cutoff="4,8"), "--adaptive-softmax-cutoff"),
         (dict(quant_noise_pq=0.1), "--quant-noise-pq"),
+        (dict(no_cross_attention=True), "--no-cross-attention"),
+        (
+            dict(vanilla_positions=True, no_token_positional_embeddings=True),
+            "--bidirectional-vanilla-positions with --no-token-positional-embeddings",
+        ),
     ],
 )
 def test_contradictions_are_named(family, options, message):

@@ -79,6 +79,7 @@ SYSTEM = ("--system", "name=a,path=a.pt")
         ([*SYSTEM, "--detokenize", "x"], "'x'"), ([*SYSTEM, "--codes", "c"], "give --sources"),
         ([*SYSTEM, "--target-codes", "c"], "--target-codes: this prepares raw source lines"),
         ([*SYSTEM, "--comet", "missing.ckpt"], "missing.ckpt"),
+        ([*SYSTEM, "--comet-program", "x"], "--comet-program x has an effect only with --comet"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_before_anything_is_loaded(refused, arguments, message):

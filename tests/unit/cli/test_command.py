@@ -75,8 +75,10 @@ def test_data_are_chosen_as_fairseq_chooses_them(options, bundle):
         "--target-lang",
         "fr",
     ]
-    # A bundle's languages take precedence over an option.
-    assert data_arguments(options(bundle, "-s", "fr"))[-4:] == [
+    # A bundle brings its languages.
+    with pytest.raises(ValueError, match="-s fr: .* translates from de to en; leave the option"):
+        data_arguments(options(bundle, "-s", "fr"))
+    assert data_arguments(options(bundle, "-s", "de"))[-4:] == [
         "--source-lang",
         "de",
         "--target-lang",

@@ -187,6 +187,11 @@ def test_what_has_no_effect_or_no_sense_is_refused(tiny):
     with pytest.raises(ValueError, match="--hrt-relative-window -1 must not be negative"):
         built(tiny, "mask_predict_transformer", hrt_relative_window=-1)
     task = task_of(tiny)
+    for name in ("truncate_source", "load_alignments", "num_batch_buckets"):
+        setattr(task.cfg, name, 2)
+        with pytest.raises(ValueError, match=f"--{name.replace('_', '-')}: translation_mask_pred"):
+            task.build_model(arguments)
+        setattr(task.cfg, name, 0)
     task.cfg.eval_bleu = True
     with pytest.raises(ValueError, match="--eval-bleu: .* by its loss alone; leave"):
         task.build_model(arguments)

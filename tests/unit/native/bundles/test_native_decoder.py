@@ -243,6 +243,8 @@ def test_jacobi_decoding_by_a_call(bundles):
         )
         assert shown(found) == shown(other), options
         assert [one.text for one in found] == expected
+    with pytest.raises(ValueError, match="replace_unk with unkpen=inf: no <unk> is written"):
+        native.translate(LINES, replace_unk=True, unkpen="inf")
     assert native.translate(LINES, task="translation_jacobi", replace_unk=True) == native.translate(
         LINES, replace_unk=True
     )
