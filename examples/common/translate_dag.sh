@@ -5,7 +5,8 @@
 # the paper: LENGTH_BETA of joint-viterbi, tuned on the validation set (0.1 English-German, 3.0
 # English-Chinese, else 3.5). Both search the graph and drop repeats afterwards: --dag-repeats
 # collapsed, set here. Printed, as in the paper: tokenised BLEU, of Chinese sacreBLEU. Ours: sources
-# are cut after 127 subwords, the positions of the model, so that every sentence is translated.
+# are cut after 126 subwords, which with <s> and </s> are the positions of the model, so that every
+# sentence is translated.
 
 STRATEGY=${STRATEGY:-lookahead}
 case $SRC-$TGT in

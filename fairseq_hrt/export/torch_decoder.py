@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import (
+    AbstractSet,
     Any,
     Dict,
     FrozenSet,
@@ -17,7 +18,6 @@ from typing import (
     Mapping,
     NamedTuple,
     Optional,
-    Set,
     Tuple,
 )
 
@@ -273,7 +273,9 @@ class TorchDecoder:
             )
         return Prepared(task, generator, config.generation.nbest)
 
-    def _configuration(self, chosen: Dict[str, str], folder: Path, off: Set[str]) -> Any:
+    def _configuration(
+        self, chosen: Dict[str, str], folder: Path, off: AbstractSet[str] = frozenset()
+    ) -> Any:
         """fairseq's configuration, made by its own parser with its checks and defaults.
 
         ``chosen`` are the decoding options; ``folder`` is a path of the bundle without a colon, see

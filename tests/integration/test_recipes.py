@@ -790,7 +790,7 @@ def test_the_papers_trainings(recipe, settings, expected, monkeypatch):
         assert {option: parsed.get(option) for option in wanted} == wanted
 
 
-CUT = {"truncate_source": True, "max_source_positions": 128}
+CUT = {"truncate_source": True, "max_source_positions": 127}
 JOINT = {**CUT, "dag_decode_strategy": "joint-viterbi", "dag_repeats": "collapsed"}
 
 
