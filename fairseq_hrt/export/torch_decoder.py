@@ -125,6 +125,8 @@ class TorchDecoder:
             given: names of the options that are refused if they have no effect.
         """
         chosen = {**options, **({"score_reference": "true"} if wanted.given else {})}
+        if chosen.pop("alignments", "false") != "false":
+            chosen["print_alignment"] = "hard"
         if wanted.given:
             # Set by multilingual bundles; given translations have their own language token.
             chosen.pop("forced_start", None)

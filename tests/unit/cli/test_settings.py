@@ -54,7 +54,7 @@ def test_flags_are_those_that_a_request_may_choose(read):
     (["--set", "threads=2"], "is not an option of decoding: give --threads"),
     (["--set", "max_tokens=100"], "is not an option of decoding: give --batch-size"),
     (["--set", "quiet=true"], "--set quiet=true is not an option of decoding: leave it out"),
-    (["--set", "static_weights=1"], "there is no such option"),
+    (["--set", "static_weights=1"], "is not an option of decoding: leave it out"),
     (["--set", "beam=1", "--set", "beam=2"], "--set beam=1 and --set beam=2: give one of them"),
     (["--set", "no_repeat_ngram_size=2", "--set", "no-repeat-ngram-size=2"], "give one of them"),
 ])  # fmt: skip

@@ -370,6 +370,12 @@ def test_where_words_come_from(bundles):
     assert pairs and pairs[-1][0] == "</s>"
     # A line that was cut: its second piece stands behind the first.
     assert max(aligned[-2].alignment) >= 256
+    in_torch = fairseq_hrt.from_pretrained(native.bundle.folder, device="cpu", engine="torch")
+    other = in_torch.translate(LINES, details=True, alignments=True)
+    assert [one.alignment for one in other] == [one.alignment for one in aligned]
+    for name, instead in (("graphs", "the lines to graphs"), ("scores", "details=True to trans")):
+        with pytest.raises(ValueError, match=f"{name}=True is not an option .*: give {instead}"):
+            native.translate(LINES, **{name: True})
     with pytest.raises(ValueError, match="not aligned"):
         loaded(bundles / "dag", "native").translate(LINES, replace_unk=True)
 
