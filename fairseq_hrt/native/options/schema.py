@@ -96,6 +96,7 @@ class Schema:
         1.0,
         "length penalty: above 1, longer ones win",
         origin=FAIRSEQ,
+        when=NORMALISED,
         least=-LARGEST_WEIGHT,
         most=LARGEST_WEIGHT,
         kernel="lenpen",

@@ -52,6 +52,7 @@ def words(directions, tokens, block=None):
 PLAIN = dag("lookahead", dag_keep_repeats=False)
 # option: a value, what must stand beside it, beside what it does nothing, and how the message ends.
 CASES = {
+    "lenpen": (0.6, {}, [dict(unnormalized=True)], "scores divided by lengths: remove --unnormalized"),
     "raw_probability": (0.5, dict(distilled_data="d"), [dict(distilled_data=None)], "--distilled-data"),
     "rescore_path": ("at.pt", dict(eval_bleu=True), [dict(eval_bleu=False)], "--eval-bleu"),
     "eval_bleu_tokenizer": ("zh", dict(eval_bleu=True, eval_tokenized_bleu=False), [dict(eval_bleu=False, eval_tokenized_bleu=False), dict(eval_bleu=True, eval_tokenized_bleu=True)], "--eval-bleu, and without --eval-tokenized-bleu"),
