@@ -243,6 +243,11 @@ class TorchDecoder:
         :func:`splittable`; ``wanted`` (results) and ``given`` (names): as in :meth:`prepare`."""
         off = {name for name, value in chosen.items() if value == "false"} & given
         config = self._configuration(chosen, folder, off)
+        draws = str(getattr(config.task, "dag_decode_strategy", "")) == "sample"
+        if "seed" in given and not (draws or config.generation.sampling):
+            raise ValueError(
+                f"--seed {chosen['seed']}: this search draws nothing at random; leave --seed out"
+            )
         if config.generation.prefix_size:
             raise ValueError(
                 f"prefix_size={config.generation.prefix_size}: there are no target lines to"

@@ -72,6 +72,10 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
                 " --decoder-learned-pos and --no-token-positional-embeddings"
             )
         refuse_extras(cfg, "hrt_transformer")
+        if cfg.decoder.xformers_att_config:
+            raise ValueError(
+                "hrt_transformer does not support --decoder-xformers-att-config; leave it out"
+            )
         super().__init__(cfg, dictionary, embed_tokens)
         self.chunk_sizes: List[int] = list(cfg.hrt_chunk_sizes)
         self.relative_window: int = cfg.hrt_relative_window

@@ -83,8 +83,12 @@ def test_decoders_of_many_options_are_not_all_kept(model, monkeypatch):
 def test_an_option_of_training_changes_no_translation(tmp_path):
     folder = write_bundle(tmp_path / "hrt", "hrt").folder
     model = fairseq_hrt.from_pretrained(folder, device="cpu", engine="torch")
-    with pytest.raises(ValueError, match="--hrt-curriculum-steps 9: an option of training, which"):
-        model.translate("a b", hrt_curriculum_steps=9)
+    for options, message in (
+        (dict(hrt_curriculum_steps=9), "--hrt-curriculum-steps 9: an option of training, which"),
+        (dict(seed=5), "--seed 5: this search draws nothing at random"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.translate("a b", **options)
 
 
 def test_the_description_tells_how_batches_were_decoded(folder):

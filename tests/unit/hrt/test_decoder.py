@@ -267,6 +267,7 @@ def test_an_untrained_chunk_size_is_named(tiny):
         (dict(quant_noise_pq=0.1), "does not support --quant-noise-pq"),
         (dict(cross_self_attention=True), "does not support --cross-self-attention"),
         (dict(no_cross_attention=True), "does not support --no-cross-attention"),
+        (dict(decoder_xformers_att_config="{}"), "does not support --decoder-xformers-att-config"),
         (dict(checkpoint_activations=True), "--checkpoint-activations"),
     ],
 )
