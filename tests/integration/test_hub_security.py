@@ -729,7 +729,7 @@ def test_what_the_user_says_is_free(hostile, run):
     name = f"plugin_{id(hostile)}"
     plugin = hostile.plugin(name)
     status, error, _ = run(
-        "translate", hostile.folder, "--quiet", "--set", f"user_dir={plugin}", "--set", "max_len_b=9"
+        "translate", hostile.folder, "--quiet", "--set", f"user_dir={plugin}", "--set", "beam=2"
     )
     assert not status and hostile.sentinel.exists(), error
     hostile.fconv()
