@@ -133,9 +133,10 @@ class EngineTranslationTask(DecodingTask):
             self._trained_options = checked_options(declared, [self.cfg, cfg])
             if self.cfg.eval_bleu_tokenizer:
                 require_tokenizer(self.cfg.eval_bleu_tokenizer)
-            for name in ("eval_bleu_args", "eval_bleu_detok_args") if self.cfg.eval_bleu else ():
-                require_options(name, getattr(self.cfg, name))
-            if not self.cfg.eval_bleu:
+            if self.cfg.eval_bleu:
+                for name in ("eval_bleu_args", "eval_bleu_detok_args"):
+                    require_options(name, getattr(self.cfg, name))
+            else:
                 refuse_options_of_bleu(self.cfg)
 
     def prepared(self, sample: Dict[str, Any], update: Optional[int]) -> Dict[str, Any]:
@@ -284,8 +285,8 @@ def refuse_options_of_bleu(cfg: Any) -> None:
         value = getattr(cfg, item.name)
         if item.name.startswith(("eval_bleu_", "eval_tokenized")) and value != item.default:
             raise ValueError(
-                f"--{item.name.replace('_', '-')} has an effect only with --eval-bleu: give it, or"
-                " leave this option out"
+                f"{flag(item.name)} has an effect only with --eval-bleu: give it, or leave this"
+                " option out"
             )
 
 

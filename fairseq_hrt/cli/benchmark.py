@@ -62,6 +62,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# COMET's command where none is named.
+COMET = "comet-score"
+
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
@@ -152,7 +155,7 @@ def _add_protocol(protocol: "argparse._ArgumentGroup") -> None:
     )
     protocol.add_argument(
         "--comet-program",
-        default="comet-score",
+        default=COMET,
         metavar="PROGRAM",
         help="COMET's command, from an environment of its own (default: %(default)s)",
     )
@@ -189,7 +192,7 @@ def run(options: argparse.Namespace) -> None:
     raw = read_raw_text(options, recipe_of_bundle(specs, told=told) if told else recipe)
     limits = read_limits(options.length_bins) if options.length_bins else None
     detokenize = quality.build_detokenizer(options.detokenize, recipe)
-    if not options.comet and options.comet_program != "comet-score":
+    if not options.comet and options.comet_program != COMET:
         raise ValueError(
             f"--comet-program {options.comet_program} has an effect only with --comet MODEL"
         )

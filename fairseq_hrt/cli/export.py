@@ -27,6 +27,7 @@ from typing import List, Optional, Tuple
 
 from ..native.bundles.bundle import load_bundle
 from ..native.io.progress import Doing
+from ..native.options.conditions import flag
 from .command import add_language_arguments, add_new_folder_argument, command, language_arguments
 from .parser import verb_parser
 
@@ -64,8 +65,8 @@ def what_to_load(options: argparse.Namespace) -> Tuple[Path, List[str], Optional
         for name in ("data", "source_lang", "target_lang"):
             if getattr(options, name) is not None:
                 raise ValueError(
-                    f"--{name.replace('_', '-')} {getattr(options, name)}: {options.model} is a"
-                    " bundle, which has dictionaries and languages; leave it out"
+                    f"{flag(name)} {getattr(options, name)}: {options.model} is a bundle, which has"
+                    " dictionaries and languages; leave it out"
                 )
         bundle = load_bundle(options.model)
         if len(bundle.paths) > 1:

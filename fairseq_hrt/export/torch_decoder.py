@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import (
-    AbstractSet,
     Any,
     Dict,
     FrozenSet,
@@ -241,8 +240,7 @@ class TorchDecoder:
         """Builds the task and the generator for the decoding options ``chosen``, {name: text}; the
         first call also loads the models. ``folder``: a path of the bundle without a colon, see
         :func:`splittable`; ``wanted`` (results) and ``given`` (names): as in :meth:`prepare`."""
-        off = {name for name, value in chosen.items() if value == "false"} & given
-        config = self._configuration(chosen, folder, off)
+        config = self._configuration(chosen, folder, given)
         draws = str(getattr(config.task, "dag_decode_strategy", "")) == "sample"
         if "seed" in given and not (draws or config.generation.sampling):
             raise ValueError(
@@ -281,12 +279,13 @@ class TorchDecoder:
         return Prepared(task, generator, config.generation.nbest)
 
     def _configuration(
-        self, chosen: Dict[str, str], folder: Path, off: AbstractSet[str] = frozenset()
+        self, chosen: Dict[str, str], folder: Path, given: FrozenSet[str] = frozenset()
     ) -> Any:
         """fairseq's configuration, made by its own parser with its checks and defaults.
 
         ``chosen`` are the decoding options; ``folder`` is a path of the bundle without a colon, see
-        :func:`splittable`; ``off`` are the names of switches that the caller has switched off.
+        :func:`splittable`; ``given`` are the names of those that the caller has chosen, switches that
+        are off among them.
         """
         bundle = self.bundle
         paths = os.pathsep.join(str(folder / path.name) for path in bundle.paths)
@@ -299,7 +298,7 @@ class TorchDecoder:
         )
         config = generation_config(arguments, "decoding options")
         task, saved = config.task, self.trained_task
-        given = off | {
+        named = given | {
             argument[2:].partition("=")[0].replace("-", "_")
             for argument in arguments
             if argument.startswith("--")
@@ -307,7 +306,7 @@ class TorchDecoder:
         # Options not given now stay as in training; fairseq-generate takes their defaults.
         if task_name(saved) == task._name:
             for name, value in options_of_training(saved, task._name).items():
-                if name in task and name not in given:
+                if name in task and name not in named:
                     task[name] = value
         if "engine" in task:
             task.engine = "torch"

@@ -111,8 +111,7 @@ class ConfiguredTransformer(TransformerModelBase):
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
 
-# Options of fairseq's Transformer that the families' decoders do not read, but for those at their
-# defaults.
+# Options of fairseq's Transformer that the families' decoders do not read; all are off by default.
 _UNREAD = (
     "adaptive_softmax_cutoff", "adaptive_input", "char_inputs", "cross_self_attention",
     "no_cross_attention", "tie_adaptive_proj",

@@ -18,7 +18,10 @@ OUT=${OUT:-runs/multi30k/$SRC-$TGT}
 export OUT SRC TGT DRY_RUN
 
 MODEL=$OUT/bidirectional_${DIRECTIONS}x$TOKENS TARGETS=() TAUGHT=""
-case $DISTILLED in yes | "") ;; *) fail "DISTILLED=$DISTILLED: give yes, or nothing for raw targets" ;; esac
+case $DISTILLED in
+yes | "") ;;
+*) fail "DISTILLED=$DISTILLED: give yes, or nothing for raw targets" ;;
+esac
 if [ -n "$DISTILLED" ]; then
     bash "$COMMON/distill.sh" "$OUT/at/checkpoint_best.pt"
     TARGETS=(--distilled-data "$OUT/distilled/data-bin")

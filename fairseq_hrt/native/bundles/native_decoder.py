@@ -178,10 +178,8 @@ class NativeDecoder:
         self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
     ) -> SearchPlan:
         # As on the command line, a switch that is off counts as not given: the training's value
-        # holds. One that was switched off switches that off, too.
-        asked = {
-            name: value for name, value in options.items() if value != "false" or name in given
-        }
+        # holds, unless the caller has switched it off.
+        asked = {name: value for name, value in options.items() if value != "false"}
         family, task = self.engine.header.family, asked.pop("task", self.task)
         if task not in tasks_for(family):
             raise UnsupportedOption(
@@ -194,8 +192,8 @@ class NativeDecoder:
                 f" this one is of the family {family}: use --engine torch"
             )
         # The training's options are for its own task.
-        chosen = {**self.training, **asked} if task == self.task else asked
-        chosen = {name: value for name, value in chosen.items() if value != "false"}
+        training = self.training.items() if task == self.task else ()
+        chosen = {**{name: value for name, value in training if name not in given}, **asked}
         own: Dict[str, Any] = dict(
             batch_size=wanted.batch_size, scores=wanted.scores, graphs=wanted.graphs
         )

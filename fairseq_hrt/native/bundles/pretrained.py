@@ -81,9 +81,9 @@ def from_pretrained(
         return Translator(load_bundle(folder), with_torch(), glossary=glossary, **decoding)
     # PyTorch can take over only if there is a checkpoint and fairseq is installed.
     takes_over = bundle.models and importlib.util.find_spec("fairseq") is not None
-    # PyTorch has no shortlists.
-    takes_over = takes_over and engine != "native" and not use_shortlist
-    fallback = with_torch if takes_over else None
+    # It has no shortlists.
+    chosen = engine == "native" or use_shortlist
+    fallback = with_torch if takes_over and not chosen else None
     try:
         decoder = NativeDecoder.of_bundle(bundle, threads=threads, use_shortlist=use_shortlist)
         return Translator(bundle, decoder, fallback=fallback, glossary=glossary, **decoding)

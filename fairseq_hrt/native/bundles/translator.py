@@ -397,12 +397,12 @@ class Translator:
         asked = chosen.pop("replace_unk", "false")
         if asked == "false":
             return chosen, None
-        if "unkpen" in decoding and chosen["unkpen"] == "inf":
-            raise ValueError(
-                "replace_unk with unkpen=inf: no <unk> is written that could be replaced; leave one"
-                " of both out"
-            )
         if chosen["unkpen"] == "inf":
+            if "unkpen" in decoding:
+                raise ValueError(
+                    "replace_unk with unkpen=inf: no <unk> is written that could be replaced; leave"
+                    " one of both out"
+                )
             chosen["unkpen"] = "0"
         return chosen, read_lexicon({"true": ""}.get(asked, asked))
 
