@@ -284,8 +284,8 @@ class TorchDecoder:
         """fairseq's configuration, made by its own parser with its checks and defaults.
 
         ``chosen`` are the decoding options; ``folder`` is a path of the bundle without a colon, see
-        :func:`splittable`; ``given`` are the names of those that the caller has chosen, switches that
-        are off among them.
+        :func:`splittable`; ``given`` are the names of those that the caller has chosen, also
+        switches that are off.
         """
         bundle = self.bundle
         paths = os.pathsep.join(str(folder / path.name) for path in bundle.paths)

@@ -88,6 +88,8 @@ class Translator:
         self.pipeline = bundle.pipeline()
         self.defaults = {**DEFAULTS, **bundle.options}
         self.defaults.update((name, option_text(value)) for name, value in decoding.items())
+        # Switches that stay off whatever the training stored.
+        self._off = frozenset(name for name in decoding if self.defaults[name] == "false")
         self.source, self.target = bundle.dictionaries()
         self._unknown = UnknownSymbols(self.pipeline, self.source)
         self._texts = HypothesisTexts(self.pipeline, self.target, bundle.subwords)
@@ -151,7 +153,7 @@ class Translator:
         single = isinstance(lines, str)
         rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
         require_lines(rows)
-        given = frozenset(decoding) if given is None else given
+        given = (frozenset(decoding) if given is None else given) | self._off
         options, lexicon = self._chosen(decoding)
         wanted = Wanted(
             checked_batch_size(batch_size), scores=details, alignments=lexicon is not None
@@ -308,7 +310,7 @@ class Translator:
         rows: List[Line] = [lines] if isinstance(lines, str) else list(lines)
         require_lines(rows)
         wanted = Wanted(checked_batch_size(batch_size), graphs=True)
-        given = frozenset(decoding) if given is None else given
+        given = (frozenset(decoding) if given is None else given) | self._off
         prepared = self._prepared(self._chosen(decoding)[0], wanted, given)
         pieces, flat = self._cut(rows, _longest_piece(self._either, prepared))
         documents = iter(self._either.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))

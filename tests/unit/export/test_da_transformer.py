@@ -445,6 +445,10 @@ def test_a_bundle_of_such_a_model(tmp_path, caplog):
             # A switch of the checkpoint can be switched off.
             known = translator.translate(line, dag_allow_unk=False)
             assert "<unk>" not in known.split()
+        off = from_pretrained(bundle.folder, engine=engine, device="cpu", dag_allow_unk=False)
+        assert off.translate("w1 w2 w3 w0") == translator.translate(
+            "w1 w2 w3 w0", dag_allow_unk=False
+        )
         # They print it, other bundles never do.
         assert UNK in seen
 
