@@ -29,6 +29,7 @@ from .hydra_user_dir import REPAIR as HYDRA_USER_DIR
 from .importing import Repair, RepairingFinder, RepairStatus
 from .late_help import REPAIR as LATE_HELP
 from .mismatched_weights import REPAIR as MISMATCHED_WEIGHTS
+from .multi_tensor import REPAIR as MULTI_TENSOR
 from .numpy_aliases import REPAIR as NUMPY_ALIASES
 from .one_line_errors import REPAIR as ONE_LINE_ERRORS
 from .scored_files import REPAIR as SCORED_FILES
@@ -63,6 +64,7 @@ REPAIRS = (
     SCORED_FILES,
     SENTENCE_BLEU,
     EMA_OF_INTEGERS,
+    MULTI_TENSOR,
     HYDRA_USER_DIR,
     DEPRECATION_WARNINGS,
     LATE_HELP,
