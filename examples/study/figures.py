@@ -124,11 +124,13 @@ class Figures:
         return json.loads((self.folder / "measured" / f"{name}.json").read_text(encoding="utf-8"))
 
     def value(self, place: str) -> Figure:
-        """A figure by its place, see the module.
+        """A figure by its place, see the module; a number is itself.
 
         Raises:
             ValueError: there is no such figure; of a GPU :class:`gpu.NotMeasured`.
         """
+        if place.isdecimal():
+            return int(place)
         if place.startswith("gpu:"):
             return self.gpu.value(place.removeprefix("gpu:"))
         try:
