@@ -8,7 +8,7 @@ Example:
 
 --last takes the numbered checkpoints of the latest epochs, or updates where the run kept those;
 --best those with the best value of the run's --best-checkpoint-metric. Files are loaded safely (see
-README, checkpoints).
+SECURITY.md, checkpoints).
 """
 
 import argparse
