@@ -32,6 +32,7 @@
 #   targets in the students' training.
 # SPEED_SENTENCES, REPEATS, THREADS: of the comparison; TEACHER_THREADS; SEED.
 # DRY_RUN=1: only shows the commands.
+# What has no effect with the others, such as TRAIN with DATA, is refused.
 set -euo pipefail
 if [ -z "${DRY_RUN:-}" ]; then bash "$(dirname "$0")/setup_env.sh"; fi
 OUT=${OUT:-$(dirname "$0")/../runs/quickstart}
@@ -79,6 +80,7 @@ TRAINING=(
 STUDENT=(--disable-validation)
 
 chosen() { [[ " $FAMILIES " == *" $1 "* ]]; }
+distilled() { chosen hrt || chosen bidirectional; }
 
 # No word of it is a pattern of files.
 set -f
@@ -94,6 +96,15 @@ for name in TRAIN VALID TEST MODES DAG_MODES DAG_SCALE MERGES AT_UPDATES HRT_UPD
     if ! [[ ${!name} =~ ^[1-9][0-9]*$ ]]; then fail "$name=${!name}: give a number of 1 or more"; fi
 done
 if [ -n "$ROWS" ] && [ "$ROWS" != all ]; then fail "ROWS=$ROWS: give all, or leave it out"; fi
+if [ -n "${DATA:-}" ]; then unused "with DATA" TRAIN VALID TEST MODES DAG_MODES; fi
+if [ -z "$ROWS" ]; then unused "without ROWS=all" TUNE NAT_UPDATES; fi
+if [ -z "$EVERY" ]; then unused "without FAMILIES=all or ROWS=all" IB2_UPDATES; fi
+if ! chosen hrt; then unused "without hrt in FAMILIES" HRT_UPDATES; fi
+if ! chosen bidirectional; then unused "without bidirectional in FAMILIES" IB_UPDATES IB2_UPDATES; fi
+if ! chosen dag; then
+    unused "without dag in FAMILIES" DAG_UPDATES FUZZY_UPDATES NAT_UPDATES DAG_MODES DAG_SCALE
+fi
+if ! distilled; then unused "without hrt or bidirectional in FAMILIES" BEAM RAW_PROBABILITY; fi
 
 # schedule UPDATES LEARNING_RATE N: so many updates, of which one in N warms up.
 schedule() {
@@ -314,7 +325,7 @@ dag() {
         # their own.
         TITLE="making a corpus of several translations" \
             stage multimodal "$OUT/multimodal" "modes $DAG_MODES" make_multimodal_corpus
-        LIKE=$OUT OUT=$OUT/multimodal LOGS=$LOGS/multimodal SPLITS="train valid" \
+        RECIPE_GIVEN="" LIKE=$OUT OUT=$OUT/multimodal LOGS=$LOGS/multimodal SPLITS="train valid" \
             bash "$COMMON/prepare_text.sh" "$OUT/multimodal/corpus"
     fi
     TITLE="training DAG" stage dag "$OUT/dag" \
@@ -347,7 +358,6 @@ fi
 MULTIMODAL=$OUT/data-bin
 if [ -z "${DATA:-}" ]; then MULTIMODAL=$OUT/multimodal/data-bin; fi
 
-distilled() { chosen hrt || chosen bidirectional; }
 before_students() {
     teacher
     if distilled; then distillation; fi

@@ -26,15 +26,18 @@ case $ENCODER_LAYERS in
 esac
 choose_update "${UPDATE[@]}"
 case $STUDENT-$FINETUNE-$CURRICULUM in
-hrt-[01]-[01] | mask_predict-[01]-1) ;;
+hrt-[01]-[01]) unused "with STUDENT=hrt" STUDENT_UPDATES ;;
+mask_predict-[01]-1) unused "with STUDENT=mask_predict" CHUNK_SIZES ;;
 *) fail "STUDENT=$STUDENT FINETUNE=$FINETUNE CURRICULUM=$CURRICULUM: give hrt or mask_predict, and 1 or 0; a curriculum is of hrt" ;;
 esac
 case $MODEL in
 at | distilled | teacher | distil | */*) fail "MODEL=$MODEL: give another name; it is the student's folder in $OUT" ;;
 esac
-if ! [[ $UPDATES =~ ^[0-9]+$ ]] || [ "$UPDATES" -lt 25000 ]; then
-    fail "UPDATES=$UPDATES: give 25000 or more; five checkpoints are averaged, one of each 5,000 updates"
-fi
+for name in UPDATES STUDENT_UPDATES; do
+    if ! [[ ${!name} =~ ^[0-9]+$ ]] || [ "${!name}" -lt 25000 ]; then
+        fail "$name=${!name}: give 25000 or more; five checkpoints are averaged, one of each 5,000 updates"
+    fi
+done
 SHARED=(
     "$DATA" --user-dir fairseq_hrt --source-lang "$SRC" --target-lang "$TGT" "$EMBEDDINGS" --dropout "$DROPOUT" --label-smoothing 0.1
     --optimizer adam "${OPTIMISATION[@]}" --lr-scheduler inverse_sqrt --warmup-init-lr 1e-07 --max-update "$UPDATES"

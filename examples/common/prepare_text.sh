@@ -24,13 +24,7 @@ SRC=${SRC:-en} TGT=${TGT:-de} MERGES=${MERGES:-6000} LIKE=${LIKE:-} WORKERS=${WO
 TOKENIZER=${TOKENIZER:-}
 SPLITS=$(xargs <<<"${SPLITS:-train valid test}") SEPARATE=${SEPARATE:-}
 SENTENCEPIECE=${SENTENCEPIECE:-} LONGEST_SOURCE=${LONGEST_SOURCE:-}
-for switch in TOKENISED SEPARATE; do
-    case ${!switch} in
-    "" | 1) ;;
-    0) printf -v "$switch" "" ;;
-    *) fail "$switch=${!switch}: give 1, or leave it out" ;;
-    esac
-done
+switches TOKENISED SEPARATE
 if ! [[ $MERGES =~ ^[1-9][0-9]*$ || $MERGES$TOKENISED$SENTENCEPIECE = 01 ]]; then
     fail "MERGES=$MERGES: give a number of 1 or more; with TOKENISED=1 also 0, for text that is in subwords"
 fi
@@ -38,9 +32,11 @@ if [ -n "$SENTENCEPIECE" ] && [ -n "$TOKENISED$SEPARATE$LONGEST_SOURCE" ]; then
     fail "SENTENCEPIECE takes raw text, and its pieces are of both languages: leave TOKENISED," \
         "SEPARATE and LONGEST_SOURCE out"
 fi
-if [ -n "$TOKENIZER" ] && [ -n "$TOKENISED$SENTENCEPIECE" ]; then
-    fail "TOKENIZER=$TOKENIZER has no effect with TOKENISED=1 or SENTENCEPIECE: leave it out"
+if [ -n "$TOKENISED$SENTENCEPIECE" ]; then
+    unused "with TOKENISED=1 or SENTENCEPIECE" TOKENIZER TEXT_LANGUAGE
 fi
+if [ -n "$LIKE" ] && [ "$MERGES" != 0 ]; then unused "with LIKE" MERGES; fi
+if [ "${SENTENCEPIECE:-learn}" != learn ]; then unused "with the model SENTENCEPIECE" MERGES; fi
 if ! [[ $LONGEST_SOURCE =~ ^([1-9][0-9]*)?$ ]]; then
     fail "LONGEST_SOURCE=$LONGEST_SOURCE: give a number of 1 or more"
 fi

@@ -5,6 +5,9 @@
 #   stage NAME FOLDER SETTINGS COMMAND…  runs COMMAND once: a stamp in $OUT/.stages marks it as finished. Other
 #                                        SETTINGS (or those of an earlier stage) empty FOLDER and run it again; where the recipe
 #                                        sets KEEP=1, for what takes days, they are refused
+#   unused WHERE NAME…                   refuses settings that the user gives and that have no effect there
+#   switches NAME…                       of the settings of 1 or nothing: 0 is nothing, anything else is refused
+#   pairs PAIR…                          sets SRC and TGT, unless the user has, to the first pair; what is none of them is refused
 #   print_bleu LOG [HOW]                 BLEU of a log of fairseq-generate, with its signature, in LOG's folder as .bleu and on the screen:
 #                                        of the words as they were prepared, or with HOW (moses:de, none) of detokenised text against the raw
 #                                        test set beside DATA (REFERENCES: another file); of Chinese always the latter, as the papers score it
@@ -56,6 +59,8 @@ LOGS=${LOGS:-} CURRENT_LOG="" LANES=() PROGRESS=""
 RECIPE_STARTED=${RECIPE_STARTED:-$(($(date +%s) - SECONDS))}
 SECONDS=$(($(date +%s) - RECIPE_STARTED))
 export RECIPE_STARTED
+# The names of the user's settings, also for a recipe that another one calls.
+export RECIPE_GIVEN=${RECIPE_GIVEN-$(awk 'BEGIN { for (name in ENVIRON) if (ENVIRON[name] != "") printf "%s ", name }')}
 
 say() {
     # Over the line that shows progress.
@@ -96,6 +101,32 @@ fi
 fail() {
     printf 'error: %s\n' "$*" >&2
     exit 1
+}
+
+unused() {
+    local where=$1 name
+    shift
+    for name; do
+        if [ -n "${!name:-}" ] && [[ " $RECIPE_GIVEN" == *" $name "* ]]; then
+            fail "$name=${!name} has no effect $where: leave it out"
+        fi
+    done
+}
+
+switches() {
+    local name
+    for name; do
+        case ${!name} in
+        "" | 1) ;;
+        0) printf -v "$name" "" ;;
+        *) fail "$name=${!name}: give 1 or 0" ;;
+        esac
+    done
+}
+
+pairs() {
+    SRC=${SRC:-${1%-*}} TGT=${TGT:-${1#*-}}
+    if [[ " $* " != *" $SRC-$TGT "* ]]; then fail "SRC=$SRC TGT=$TGT: give $(sed 's/ / or /g' <<<"$*")"; fi
 }
 
 show() { printf '+%s\n' "$(printf ' %q' "$@")"; }

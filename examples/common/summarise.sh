@@ -9,17 +9,24 @@
 # none), BEAM, SEED, SPEED_SENTENCES, REPEATS and THREADS. LONGEST_SOURCE: articles are cut after so
 # many subwords.
 # START: teacher, or scratch, as in the paper; TARGETS: distilled, or raw (Table 6 has both).
+# ROUGE does not tune: TUNE is refused.
 
 # 1: what was trained for days is not removed because settings changed.
 LONG="" SETTINGS=""
 SRC=article TGT=summary TARGETS=${TARGETS:-distilled}
+unused "on summaries, which are compared by ROUGE" TUNE
+if [ "$TARGETS" = raw ]; then unused "with TARGETS=raw" BEAM; fi
 export SRC TGT OUT MERGES TEXT_LANGUAGE=en DRY_RUN BEAM LONGEST_SOURCE=${LONGEST_SOURCE:-}
 
 # The base model, its optimisation and its search (IBDecoder, Appendix A) for 24 GiB of GPU memory.
-#   settings_of_the_paper SUBWORDS BATCHES       SUBWORDS of the longest summary; BATCHES of 8,000
-#                                                subwords make an update
+#   settings_of_the_paper SUBWORDS BATCHES LONGEST   SUBWORDS of the longest summary; BATCHES of
+#                                                    8,000 subwords make an update; articles are
+#                                                    cut after LONGEST
 settings_of_the_paper() {
     local side
+    unused "where UPDATES is of both trainings" AT_UPDATES IB_UPDATES
+    unused "in the paper's recipes" LONGEST_SOURCE
+    LONGEST_SOURCE=$3
     LONG=1 START=${START:-scratch}
     SEED=${SEED:-1} GPUS=${GPUS:-1} AT_UPDATES=${UPDATES:-100000} IB_UPDATES=${UPDATES:-100000} AVERAGE=5
     MERGES=${MERGES:-32000} BEAM=${BEAM:-4} REPEATS=${REPEATS:-3} THREADS=${THREADS:-1}

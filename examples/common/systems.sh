@@ -21,6 +21,9 @@
 SYSTEMS=()
 # Of the beam searches of autoregressive and bidirectional systems.
 AT_BEAM=5 AT_OPTIONS="" BIDIRECTIONAL_OPTIONS=""
+TUNE=${TUNE:-}
+switches TUNE
+if [ -z "$TUNE" ]; then unused "without TUNE=1" LENGTH_PENALTIES DAG_BETAS DAG_LENGTH_BETAS; fi
 LENGTH_PENALTIES=${LENGTH_PENALTIES:-0.6,0.8,1.0,1.2,1.4}
 DAG_BETAS=${DAG_BETAS:-0.5,0.75,1.0,1.5,2.0} DAG_LENGTH_BETAS=${DAG_LENGTH_BETAS:-0.8,1.0,1.2,1.4,1.7,2.0}
 
@@ -29,8 +32,7 @@ DAG_BETAS=${DAG_BETAS:-0.5,0.75,1.0,1.5,2.0} DAG_LENGTH_BETAS=${DAG_LENGTH_BETAS
 TUNED=""
 tuned() {
     TUNED=""
-    # Summaries are compared by ROUGE, which does not choose here.
-    if [ -z "${TUNE:-}" ] || [ "$TGT" = summary ]; then return; fi
+    if [ -z "$TUNE" ]; then return; fi
     local folder=$OUT/tuned/${1//[^A-Za-z0-9]/_}
     if [ -z "$DRY_RUN" ]; then mkdir -p "$folder"; fi
     run_to "$folder/best" fairseq-hrt tune "$OUT/data-bin" --source-lang "$SRC" --target-lang "$TGT" --detokenize "moses:$TGT" \

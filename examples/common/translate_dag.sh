@@ -9,6 +9,7 @@
 # sentence is translated.
 
 STRATEGY=${STRATEGY:-lookahead}
+if [ "$TGT" != zh ]; then unused "on BLEU of the words of DATA" REFERENCES; fi
 case $SRC-$TGT in
 en-de) LENGTH_BETA=${LENGTH_BETA:-0.1} ;;
 en-zh) LENGTH_BETA=${LENGTH_BETA:-3.0} ;;
@@ -19,6 +20,7 @@ viterbi | joint-viterbi) SEARCH=(--dag-repeats collapsed --dag-decode-length-bet
 lookahead) SEARCH=(--dag-repeats collapsed) ;;
 *) SEARCH=() ;;
 esac
+if [[ $STRATEGY != *viterbi ]]; then unused "with STRATEGY=$STRATEGY" LENGTH_BETA; fi
 if [ "$TGT" = zh ]; then SEARCH+=(--scoring sacrebleu --sacrebleu-tokenizer zh); fi
 
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_dag \

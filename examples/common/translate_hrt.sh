@@ -5,16 +5,19 @@
 # All iterations are made: fairseq ends where two passes mask the same words, although short translations keep their masks then.
 
 CHUNK=${CHUNK:-2} BEAM=${BEAM:-5} NAT_BEAM=${NAT_BEAM:-5} STUDENT=${STUDENT:-hrt} MODEL=${MODEL:-${STUDENT:-hrt}} ITERATIONS=${ITERATIONS:-10}
+if [ "$TGT" != zh ]; then unused "on BLEU of the words of DATA" REFERENCES; fi
 case $STUDENT in
 hrt)
+    unused "with STUDENT=hrt" ITERATIONS
     HOW=(
         --hrt-decode-chunk "$CHUNK" --beam "$BEAM" --lenpen 0.6
         --max-len-a 0 --max-len-b 200
     )
     # word by word there is no second stage
-    if [ "$CHUNK" != 1 ]; then HOW+=(--hrt-nat-beam "$NAT_BEAM"); fi
+    if [ "$CHUNK" = 1 ]; then unused "with CHUNK=1" NAT_BEAM; else HOW+=(--hrt-nat-beam "$NAT_BEAM"); fi
     ;;
 mask_predict)
+    unused "with STUDENT=mask_predict" CHUNK NAT_BEAM
     HOW=(
         --beam 1 --iter-decode-max-iter $((ITERATIONS - 1)) --iter-decode-with-beam "$BEAM"
         --iter-decode-force-max-iter --iter-decode-eos-penalty 0

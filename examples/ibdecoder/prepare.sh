@@ -12,7 +12,7 @@
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"
 source examples/ibdecoder/pairs.sh
-export OUT=${OUT:-runs/$CORPUS} SRC TGT MERGES=${MERGES:-$DEFAULT_MERGES} SEPARATE= SENTENCEPIECE= TOKENISED=${TOKENISED:-} DRY_RUN
+export OUT=${OUT:-runs/$CORPUS} SRC TGT MERGES=${MERGES:-$DEFAULT_MERGES} TOKENISED=${TOKENISED:-} DRY_RUN
 if [ "$DEFAULT_MERGES" = 0 ]; then TOKENISED=1; fi
 if [ -z "${DATA:-}" ] && [ -z "$DRY_RUN" ]; then fail "DATA names a folder with train.$SRC, train.$TGT, valid.$SRC, …"; fi
 bash "$COMMON/collect_text.sh" "${DATA:-raw}"

@@ -16,6 +16,7 @@ source "$(dirname "$0")/../common/recipe.sh"
 source examples/ibdecoder/pairs.sh
 source examples/ibdecoder/models.sh
 DATA=${DATA:-data-bin/$CORPUS} BEAM=${BEAM:-4}
+if [ "$TGT" = ja ]; then unused "on BLEU of the words of DATA" REFERENCES; fi
 
 run_to "$OUT/$MODEL/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_bidirectional \
     --source-lang "$SRC" --target-lang "$TGT" --path "$OUT/$MODEL/averaged.pt" --beam "$BEAM" --batch-size 32 \

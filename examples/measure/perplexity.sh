@@ -27,10 +27,12 @@ source "$(dirname "$0")/../common/recipe.sh"
 OUT=${OUT:?"OUT names the folder of the results"}
 SRC=${SRC:-en} TGT=${TGT:-de} LM=${LM:-} CONTEXT=${CONTEXT:-128} UPDATES=${UPDATES:-50000} SEED=${SEED:-1} FP16=${FP16-1}
 POST_PROCESS=${POST_PROCESS:-} KEEP=1
+switches FP16
 if ! [[ $CONTEXT =~ ^[0-9]{1,3}$ ]] || [ "$CONTEXT" -ge 512 ]; then
     fail "CONTEXT=$CONTEXT: give a number below the 512 tokens of a sample"
 fi
 if [ -n "$LM" ]; then
+    unused "with LM" UPDATES SEED
     MODEL=$LM/model.pt DICTIONARY=$LM/dict.txt CODES=$LM/bpecodes
 else
     MODEL=$OUT/lm/model/checkpoint_best.pt DICTIONARY=$OUT/data-bin/dict.$TGT.txt CODES=$OUT/bpe/codes

@@ -16,6 +16,7 @@ SRC=${SRC:-en} TGT=$(echo ${TGT:-de}) MERGES=${MERGES:-6000}
 OUT=${OUT:-runs/multi30k/$SRC-${TGT// /-}}
 URL=https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw
 export OUT SRC TGT MERGES DRY_RUN
+if [[ $TGT == *" "* ]]; then unused "with several languages in TGT" TOKENISED TOKENIZER TEXT_LANGUAGE SENTENCEPIECE; fi
 
 # fetch NAME FILE: the published file NAME becomes $OUT/raw/FILE
 fetch() {

@@ -11,6 +11,7 @@
 # Started again it does only what is missing.
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"
-export OUT=${OUT:-runs/wmt14_en_de} SRC=en TGT=de MERGES=${MERGES:-32000} SEPARATE= SENTENCEPIECE= DRY_RUN
+pairs en-de de-en
+export OUT=${OUT:-runs/wmt14_en_de} SRC=en TGT=de MERGES=${MERGES:-32000} DRY_RUN
 if [ -z "${DATA:-}" ] && [ -z "$DRY_RUN" ]; then fail "DATA names a folder with train.en, train.de, valid.en, …"; fi
 bash "$COMMON/collect_text.sh" "${DATA:-raw}"

@@ -11,6 +11,7 @@
 # Started again it does only what is missing.
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"
-export OUT=${OUT:-runs/wmt16_en_ro} SRC=en TGT=ro MERGES=${MERGES:-40000} SEPARATE= SENTENCEPIECE= DRY_RUN
+pairs en-ro ro-en
+export OUT=${OUT:-runs/wmt16_en_ro} SRC=en TGT=ro MERGES=${MERGES:-40000} DRY_RUN
 if [ -z "${DATA:-}" ] && [ -z "$DRY_RUN" ]; then fail "DATA names a folder with train.en, train.ro, valid.en, …"; fi
 bash "$COMMON/collect_text.sh" "${DATA:-raw}"

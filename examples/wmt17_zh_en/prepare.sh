@@ -11,6 +11,7 @@
 # Started again it does only what is missing.
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"
-export OUT=${OUT:-runs/wmt17_zh_en} SRC=zh TGT=en MERGES=${MERGES:-32000} SEPARATE=1 SENTENCEPIECE= TOKENISED=${TOKENISED:-} DRY_RUN
+pairs zh-en en-zh
+export OUT=${OUT:-runs/wmt17_zh_en} SRC=zh TGT=en MERGES=${MERGES:-32000} SEPARATE=${SEPARATE-1} DRY_RUN
 if [ -z "${DATA:-}" ] && [ -z "$DRY_RUN" ]; then fail "DATA names a folder with train.zh, train.en, valid.zh, …"; fi
 bash "$COMMON/collect_text.sh" "${DATA:-raw}"

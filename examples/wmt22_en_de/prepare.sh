@@ -10,7 +10,8 @@
 # beside this one take as DATA. Started again it does only what is missing.
 set -euo pipefail
 source "$(dirname "$0")/../common/recipe.sh"
-export OUT=${OUT:-runs/wmt22_en_de} SRC=en TGT=de MERGES=${MERGES:-32000} SENTENCEPIECE=${SENTENCEPIECE:-} SEPARATE= TOKENISED= DRY_RUN
+pairs en-de de-en
+export OUT=${OUT:-runs/wmt22_en_de} SRC=en TGT=de MERGES=${MERGES:-32000} SENTENCEPIECE=${SENTENCEPIECE:-} DRY_RUN
 if [ -n "$DRY_RUN" ]; then SENTENCEPIECE=${SENTENCEPIECE:-vocab.spm}; fi
 if [ -z "${DATA:-}" ] && [ -z "$DRY_RUN" ]; then fail "DATA names a folder with train.en, train.de, valid.en, …"; fi
 if [ -z "$SENTENCEPIECE" ]; then fail 'SENTENCEPIECE names the model of the task (or is "learn", to make another one)'; fi

@@ -98,7 +98,8 @@ def test_translations_are_scored_by_a_model_of_the_target_side(start, tmp_path):
     (published / "dict.txt").write_bytes((tmp_path / "out/data-bin/dict.de.txt").read_bytes())
     codes = (tmp_path / "out/bpe/codes").read_text().splitlines()
     (published / "bpecodes").write_text("".join(f"{line} 7\n" for line in codes[1:]))
-    start("measure/perplexity.sh", "same=same.de", LM="published", OUT=str(tmp_path / "other"))
+    other = {"LM": "published", "UPDATES": "", "OUT": str(tmp_path / "other")}
+    start("measure/perplexity.sh", "same=same.de", **other)
     assert rows(tmp_path / "other/lm/perplexity.md") == {"same": found["same"]}
 
 

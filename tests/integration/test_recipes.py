@@ -447,6 +447,93 @@ def test_an_unknown_precision_is_refused():
     assert shown.returncode == 1 and "error: PRECISION=int8 is neither" in shown.stderr
 
 
+@pytest.mark.parametrize("recipe, settings, where", [
+    ("quickstart.sh", {"TRAIN": "9", "DATA": "d"}, "with DATA"),
+    ("quickstart.sh", {"DAG_MODES": "9", "DATA": "d", "FAMILIES": "all"}, "with DATA"),
+    ("quickstart.sh", {"TUNE": "1"}, "without ROWS=all"),
+    ("quickstart.sh", {"NAT_UPDATES": "9", "FAMILIES": "all"}, "without ROWS=all"),
+    ("quickstart.sh", {"IB2_UPDATES": "9"}, "without FAMILIES=all or ROWS=all"),
+    ("quickstart.sh", {"HRT_UPDATES": "9", "FAMILIES": "dag"}, "without hrt in FAMILIES"),
+    ("quickstart.sh", {"IB_UPDATES": "9", "FAMILIES": "hrt"},
+     "without bidirectional in FAMILIES"),
+    ("quickstart.sh", {"DAG_SCALE": "9"}, "without dag in FAMILIES"),
+    ("quickstart.sh", {"RAW_PROBABILITY": "0.9", "FAMILIES": "dag"},
+     "without hrt or bidirectional in FAMILIES"),
+    ("multi30k/hrt/benchmark.sh", {"LENGTH_PENALTIES": "9", "TUNE": "0"}, "without TUNE=1"),
+    ("multi30k/bidirectional/train.sh", {"BEAM": "9", "DISTILLED": ""}, "on raw targets"),
+    ("multi30k/ctc/train.sh", {"MAX_TOKENS": "9", "DISTILLED": ""}, "on raw targets"),
+    ("multi30k/prepare.sh", {"TOKENISED": "1", "TGT": "de fr"}, "with several languages in TGT"),
+    ("common/prepare_text.sh", {"TEXT_LANGUAGE": "de", "TOKENISED": "1"},
+     "with TOKENISED=1 or SENTENCEPIECE"),
+    ("common/prepare_text.sh", {"MERGES": "9", "LIKE": "other"}, "with LIKE"),
+    ("wmt22_en_de/prepare.sh", {"MERGES": "9", "SENTENCEPIECE": "m"},
+     "with the model SENTENCEPIECE"),
+    ("wmt22_en_de/hrt/train.sh", {"BEAM": "9"}, "without TEACHERS"),
+    ("wmt22_en_de/hrt/translate.sh", {"NAT_BEAM": "9", "CHUNK": "1"}, "with CHUNK=1"),
+    ("wmt14_en_de/hrt/train.sh", {"STUDENT_UPDATES": "90000"}, "with STUDENT=hrt"),
+    ("wmt14_en_de/hrt/train.sh", {"CHUNK_SIZES": "3", "STUDENT": "mask_predict"},
+     "with STUDENT=mask_predict"),
+    ("wmt14_en_de/hrt/translate.sh", {"NAT_BEAM": "9", "CHUNK": "1"}, "with CHUNK=1"),
+    ("wmt14_en_de/hrt/translate.sh", {"ITERATIONS": "9"}, "with STUDENT=hrt"),
+    ("wmt14_en_de/hrt/translate.sh", {"CHUNK": "3", "STUDENT": "mask_predict"},
+     "with STUDENT=mask_predict"),
+    ("wmt14_en_de/hrt/translate.sh", {"REFERENCES": "/r"}, "on BLEU of the words of DATA"),
+    ("wmt14_en_de/dag/translate.sh", {"LENGTH_BETA": "9"}, "with STRATEGY=lookahead"),
+    ("wmt14_en_de/dag/translate.sh", {"REFERENCES": "/r"}, "on BLEU of the words of DATA"),
+    ("wmt14_en_de/ctc/translate.sh", {"LM_WEIGHT": "9"}, "without LM"),
+    ("wmt14_en_de/ctc/translate.sh", {"REFERENCES": "/r"}, "on BLEU of the words of DATA"),
+    ("ibdecoder/translate.sh", {"REFERENCES": "/r", "SRC": "en", "TGT": "ja"},
+     "on BLEU of the words of DATA"),
+    ("gigaword/bidirectional/run.sh", {"IB_UPDATES": "9"},
+     "where UPDATES is of both trainings"),
+    ("gigaword/bidirectional/run.sh", {"LONGEST_SOURCE": "9"}, "in the paper's recipes"),
+    ("gigaword/bidirectional/run.sh", {"BEAM": "9", "TARGETS": "raw"}, "with TARGETS=raw"),
+    ("summaries/bidirectional/run.sh", {"TUNE": "1"},
+     "on summaries, which are compared by ROUGE"),
+    ("summaries/bidirectional/run.sh", {"UPDATES": "9"},
+     "where AT_UPDATES and IB_UPDATES are of each training"),
+    ("measure/perplexity.sh", {"SEED": "9", "LM": "d"}, "with LM"),
+])  # fmt: skip
+def test_a_setting_without_effect_is_refused(recipe, settings, where):
+    (name, value), *_ = settings.items()
+    own = {**NEEDED.get(recipe, {}), **INSTALLED, **settings}
+    refused = bash(
+        EXAMPLES / recipe, *ARGUMENTS.get(recipe, []), DRY_RUN="1", OUT="runs/dry", check=False,
+        **own,
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert refused.stderr == f"error: {name}={value} has no effect {where}: leave it out\n"
+
+
+def test_what_recipes_set_for_each_other_is_not_refused():
+    settings = {"FAMILIES": "all", "ROWS": "all", "MERGES": "700", "TUNE": "1", "SEED": "3"}
+    assert trained(commands("quickstart.sh", **settings))[-1] == "nat"
+    # MERGES of the recipe and TEXT_LANGUAGE, which the user has not given.
+    assert commands("wmt22_en_de/prepare.sh", SENTENCEPIECE="m")
+    assert commands("gigaword/bidirectional/run.sh", TOKENISED="1")
+
+
+def test_a_corpus_is_prepared_otherwise_where_that_is_asked_for(monkeypatch):
+    for corpus in ("wmt14_en_de", "wmt16_en_ro", "wmt17_zh_en"):
+        recipe = f"{corpus}/prepare.sh"
+        pieces = accepted(recipe, monkeypatch, SENTENCEPIECE="/m", SEPARATE="0")
+        assert ["cp", "/m"] in [command[:2] for command in pieces]
+        for separate in (True, False):
+            shown = accepted(recipe, monkeypatch, SEPARATE=str(int(separate)))
+            assert any("--joined-dictionary" in command for command in shown) != separate
+
+
+@pytest.mark.parametrize("recipe, languages", [
+    ("wmt14_en_de/prepare.sh", "en-de or de-en"), ("wmt16_en_ro/prepare.sh", "en-ro or ro-en"),
+    ("wmt17_zh_en/prepare.sh", "zh-en or en-zh"), ("wmt22_en_de/prepare.sh", "en-de or de-en"),
+    ("wmt22_en_de/hrt/train.sh", "en-de"), ("wmt22_en_de/hrt/translate.sh", "en-de"),
+])  # fmt: skip
+def test_other_languages_than_those_of_the_corpus_are_refused(recipe, languages):
+    refused = bash(EXAMPLES / recipe, DRY_RUN="1", SRC="fr", TGT="de", check=False)
+    assert refused.returncode == 1
+    assert refused.stderr == f"error: SRC=fr TGT=de: give {languages}\n"
+
+
 FULL_SIZE = [
     recipe
     for recipe in RECIPES
@@ -861,7 +948,7 @@ def test_the_papers_metrics(recipe, settings, how, monkeypatch):
 
 def test_royalflush_decodes_in_half_precision_if_it_may(monkeypatch):
     recipe = "wmt22_en_de/hrt/translate.sh"
-    (half, _), (single, _) = (accepted(recipe, monkeypatch, FP16=fp16) for fp16 in ("1", ""))
+    (half, _), (single, _) = (accepted(recipe, monkeypatch, FP16=fp16) for fp16 in ("1", "0"))
     assert [word for word in half if word != "--fp16"] == single and "--fp16" in half
 
 
@@ -932,6 +1019,7 @@ def test_pieces_of_raw_text(raw_text, tmp_path):
     # Another text with the model of this one, as with the model of the task.
     again = {
         **settings,
+        "MERGES": "",
         "OUT": str(tmp_path / "again"),
         "SENTENCEPIECE": str(out / "pieces/sentencepiece.model"),
     }
@@ -961,10 +1049,12 @@ PREPARE, COLLECT = EXAMPLES / "common/prepare_text.sh", EXAMPLES / "common/colle
     (PREPARE, {"SEPARATE": "yes"}, "SEPARATE=yes: give 1"),
     (PREPARE, {"SEPARATE": "1", "SENTENCEPIECE": "learn"}, "SENTENCEPIECE takes raw text"),
     (PREPARE, {"MERGES": "0"}, "MERGES=0: give a number"),
-    (PREPARE, {"LIKE": "out"}, "LIKE=.*out is OUT itself"),
-    (PREPARE, {"LIKE": "other", "SENTENCEPIECE": "m"}, "LIKE=.*other has a model of its own"),
-    (PREPARE, {"LIKE": "other"}, "LIKE=.*other has no bpe/codes: it was prepared in another way"),
-    (PREPARE, {"SENTENCEPIECE": "out/pieces/sentencepiece.model"},
+    (PREPARE, {"LIKE": "out", "MERGES": ""}, "LIKE=.*out is OUT itself"),
+    (PREPARE, {"LIKE": "other", "SENTENCEPIECE": "m", "MERGES": ""},
+     "LIKE=.*other has a model of its own"),
+    (PREPARE, {"LIKE": "other", "MERGES": ""},
+     "LIKE=.*other has no bpe/codes: it was prepared in another way"),
+    (PREPARE, {"SENTENCEPIECE": "out/pieces/sentencepiece.model", "MERGES": ""},
      "lies where the pieces are written"),
     (PREPARE, {"TGT": "ro"}, "has neither train.ro nor train.ro.gz"),
 ])  # fmt: skip
@@ -1054,6 +1144,9 @@ def test_training_of_days_is_not_removed(tmp_path):
             EXAMPLES / own, check=False, OUT=str(tmp_path / "other"), UPDATES="20000", DRY_RUN="1"
         )
         assert refused.returncode == 1 and "UPDATES=20000: give 25000 or more" in refused.stderr
+    own, few = "wmt14_en_de/hrt/train.sh", {"STUDENT": "mask_predict", "STUDENT_UPDATES": "9"}
+    refused = bash(EXAMPLES / own, check=False, OUT=str(tmp_path), DRY_RUN="1", **few)
+    assert "STUDENT_UPDATES=9: give 25000 or more" in refused.stderr
 
 
 @pytest.fixture
@@ -1731,7 +1824,7 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
     assert (tmp_path / "out/quality_speed.png").stat().st_size > 0
     assert "× AT greedy" in (tmp_path / "out/table.md").read_text()
     # One row a family needs no further training, but hrt's for k = 2 alone.
-    del settings["ROWS"]
+    del settings["ROWS"], settings["NAT_UPDATES"]
     installed = 'if [ "$1" = -c ]; then return 0; fi; '
     settings["BASH_FUNC_python%%"] = begun(own["BASH_FUNC_python%%"], installed)
     settings.update(UNDRAWN="1", KEPT="AT greedy|CTranslate2|native (HRT|FA-DAT)")
@@ -1741,6 +1834,8 @@ def test_quickstart_from_end_to_end(forks, tmp_path):
     assert [system["name"] for system in document["systems"]] == [
         "AT greedy (fairseq)", "AT greedy", "CTranslate2 int8", "native HRT", "native FA-DAT",
     ]  # fmt: skip
+    for name in ("IB_UPDATES", "IB2_UPDATES", "DAG_UPDATES", "FUZZY_UPDATES"):
+        del settings[name]
     settings.update(
         {"FAMILIES": "hrt", "HRT_UPDATES": "3", "BASH_FUNC_fairseq-train%%": "() { exit 3; }"}
     )

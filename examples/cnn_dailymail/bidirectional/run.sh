@@ -28,7 +28,7 @@ set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 source "$COMMON/systems.sh"
 DATA=${DATA:-data/cnn_dailymail} OUT=${OUT:-$REPOSITORY/runs/cnn_dailymail}
-SPEED_SENTENCES=${SPEED_SENTENCES:-1000} LONGEST_SOURCE=399
+SPEED_SENTENCES=${SPEED_SENTENCES:-1000}
 source "$COMMON/summarise.sh"
-settings_of_the_paper 200 16
+settings_of_the_paper 200 16 399
 summarise "$DATA"

@@ -27,7 +27,7 @@ set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
 source "$COMMON/systems.sh"
 DATA=${DATA:-data/gigaword} OUT=${OUT:-$REPOSITORY/runs/gigaword}
-SPEED_SENTENCES=${SPEED_SENTENCES:-1951} LONGEST_SOURCE=255
+SPEED_SENTENCES=${SPEED_SENTENCES:-1951}
 source "$COMMON/summarise.sh"
-settings_of_the_paper 128 8
+settings_of_the_paper 128 8 255
 summarise "$DATA"

@@ -27,6 +27,7 @@ if [ -n "$DISTILLED" ]; then
     TARGETS=(--distilled-data "$OUT/distilled/data-bin")
     TAUGHT=$(contents_of_data "$OUT/distilled/data-bin" train)
 else
+    unused "on raw targets" BEAM MAX_TOKENS
     MODEL+=_raw
 fi
 

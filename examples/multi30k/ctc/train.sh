@@ -26,6 +26,8 @@ if [ -n "$DISTILLED" ]; then
     bash "$COMMON/distill.sh" "$OUT/at/checkpoint_best.pt"
     TARGETS=(--distilled-data "$OUT/distilled/data-bin") RAW=
     TAUGHT=$(contents_of_data "$OUT/distilled/data-bin" train)
+else
+    unused "on raw targets" BEAM MAX_TOKENS
 fi
 SHARED=(
     "$OUT/data-bin" --user-dir fairseq_hrt --task translation_ctc --source-lang "$SRC" --target-lang "$TGT" "${TARGETS[@]}"

@@ -22,6 +22,7 @@ TRAINING=(
     --lr-scheduler inverse_sqrt --warmup-updates 200 --max-tokens 4000 --num-workers 0 --keep-last-epochs 1
 )
 source "$COMMON/summarise.sh"
+unused "where AT_UPDATES and IB_UPDATES are of each training" UPDATES
 
 make_corpus() {
     run python examples/corpus/summaries.py --out "$OUT/corpus" --train "$TRAIN" --valid "$VALID" --test "$TEST" --seed "$SEED"

@@ -11,7 +11,8 @@ source "$(dirname "$0")/../../common/recipe.sh"
 DATA=${DATA:-data-bin/wmt14_en_de} SRC=${SRC:-en} TGT=${TGT:-de} BEAM=${BEAM:-1} LM=${LM:-} LM_WEIGHT=${LM_WEIGHT:-0.1}
 OUT=${OUT:-runs/wmt14_${SRC}_${TGT}/ctc}
 SEARCH=(--beam "$BEAM")
-if [ -n "$LM" ]; then SEARCH+=(--ctc-lm-path "$LM" --ctc-lm-weight "$LM_WEIGHT"); fi
+unused "on BLEU of the words of DATA" REFERENCES
+if [ -n "$LM" ]; then SEARCH+=(--ctc-lm-path "$LM" --ctc-lm-weight "$LM_WEIGHT"); else unused "without LM" LM_WEIGHT; fi
 
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_ctc \
     --source-lang "$SRC" --target-lang "$TGT" --path "$OUT/ngram/averaged.pt" "${SEARCH[@]}" \

@@ -25,7 +25,8 @@
 # OUT (runs/wmt22_en_de/hrt): at/averaged.pt and hrt/averaged.pt. Continues where it was stopped.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
-DATA=${DATA:-data-bin/wmt22_en_de} SRC=en TGT=de GPUS=${GPUS:-1} SEED=${SEED:-1} UPDATES=${UPDATES:-300000} KEEP=1
+pairs en-de
+DATA=${DATA:-data-bin/wmt22_en_de} GPUS=${GPUS:-1} SEED=${SEED:-1} UPDATES=${UPDATES:-300000} KEEP=1
 ENCODER_LAYERS=${ENCODER_LAYERS:-12} CHUNK_SIZES=${CHUNK_SIZES:-2} TEACHERS=${TEACHERS:-} BEAM=${BEAM:-5}
 OUT=${OUT:-runs/wmt22_en_de/hrt}
 choose_update 65536 4096
@@ -36,6 +37,7 @@ esac
 if ! [[ $UPDATES =~ ^[0-9]+$ ]] || [ "$UPDATES" -lt 25000 ]; then
     fail "UPDATES=$UPDATES: give 25000 or more; five checkpoints are averaged, one of each 5,000 updates"
 fi
+if [ -z "$TEACHERS" ]; then unused "without TEACHERS" BEAM; fi
 TEXT=$(contents_of_data "$DATA" train valid) TRAINED=$DATA
 if [ -n "$TEACHERS" ]; then
     case $DATA in *:*) fail "DATA=$DATA: an ensemble translates one folder, not several" ;; esac

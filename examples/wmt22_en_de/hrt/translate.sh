@@ -13,12 +13,14 @@
 # COMET, which the paper reports as well; fairseq-hrt benchmark --comet has it.
 set -euo pipefail
 source "$(dirname "$0")/../../common/recipe.sh"
-DATA=${DATA:-data-bin/wmt22_en_de} SRC=en TGT=de CHUNK=${CHUNK:-2} BEAM=${BEAM:-1} NAT_BEAM=${NAT_BEAM:-1} FP16=${FP16-1}
+pairs en-de
+DATA=${DATA:-data-bin/wmt22_en_de} CHUNK=${CHUNK:-2} BEAM=${BEAM:-1} NAT_BEAM=${NAT_BEAM:-1} FP16=${FP16-1}
+switches FP16
 OUT=${OUT:-runs/wmt22_en_de/hrt}
 
 # word by word there is no second stage
-SECOND=(--hrt-nat-beam "$NAT_BEAM")
-if [ "$CHUNK" = 1 ]; then SECOND=(); fi
+SECOND=()
+if [ "$CHUNK" = 1 ]; then unused "with CHUNK=1" NAT_BEAM; else SECOND=(--hrt-nat-beam "$NAT_BEAM"); fi
 run_to "$OUT/test.log" fairseq-generate "$DATA" --user-dir fairseq_hrt --task translation_hrt \
     --source-lang en --target-lang de --path "$OUT/hrt/averaged.pt" \
     --hrt-decode-chunk "$CHUNK" --beam "$BEAM" "${SECOND[@]}" --lenpen 0.6 \
