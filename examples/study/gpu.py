@@ -554,21 +554,29 @@ def correctness(run: GpuRun) -> str:
     """Whether CUDA graphs translate as their host does step by step, as this run found it."""
     kinds: Dict[str, List[Dict[str, Any]]] = {}
     for row in run.rows:
-        if row["part"] == "correctness" and "not_run" not in row and "way" in row:
+        if row["part"] == "correctness" and "way" in row:
             kinds.setdefault(row["way"], []).append(row)
-    said = []
+    said, measured = [], False
     for kind, rows in kinds.items():
-        ran = [row for row in rows if "failed" not in row]
+        left = [row["system"] for row in rows if "not_run" in row]
+        ran = [row for row in rows if "not_run" not in row and "failed" not in row]
         counts = [row["equal"] for row in ran if row["equal"] < row["sentences"]]
-        alike = len(ran) - len(counts)
-        word = "translates" if alike == 1 == len(rows) else "translate"
-        text = f"In {kind} {alike} of {len(rows)} searches {word} all sentences alike"
-        if counts:
-            largest = max(row["sentences"] for row in ran)
-            span = "{}" if min(counts) == max(counts) else "{} to {}"
-            text += f", the others {span.format(min(counts), max(counts))} of {largest}"
-        said.append(f"{text}.")
-    return " ".join(said) or "Whether both translate alike was not measured in this run."
+        alike, tried = len(ran) - len(counts), len(rows) - len(left)
+        parts = []
+        if tried:
+            word = "translates" if alike == 1 == tried else "translate"
+            text = f"{alike} of {tried} searches {word} all sentences alike"
+            if counts:
+                largest = max(row["sentences"] for row in ran)
+                span = "{}" if min(counts) == max(counts) else "{} to {}"
+                text += f", the others {span.format(min(counts), max(counts))} of {largest}"
+            parts, measured = [text], True
+        if left:
+            parts.append(f"not run: {', '.join(left)}")
+        said.append(f"In {kind} {'; '.join(parts)}.")
+    if not measured:
+        return "Whether both translate alike was not measured in this run."
+    return " ".join(said)
 
 
 def memory_proof(run: GpuRun) -> str:

@@ -243,8 +243,11 @@ def test_correctness_counts_what_differs_or_failed(tmp_path):
     ]
     assert gpu.correctness(run_of(tmp_path, rows)) == (
         "In float32 1 of 3 searches translate all sentences alike, the others 30 of 31."
-        " In float16 1 of 1 searches translates all sentences alike."
+        " In float16 1 of 1 searches translates all sentences alike; not run: e."
     )
+    rows[3]["not_run"] = "no time left"
+    shown = gpu.correctness(run_of(tmp_path, rows))
+    assert shown.endswith(" 30 of 31. In float16 not run: d, e.")
     assert "not measured" in gpu.correctness(run_of(tmp_path, rows[4:]))
 
 
