@@ -120,7 +120,7 @@ def ask(address, path, fields=None, patience=60.0):
 
 
 def flood(address, first, again, read, size, seconds):
-    """Sends over one connection; (bytes that were taken, whether the server closed it)."""
+    """Sends over one connection; (bytes that were taken, how it ended)."""
     deadline, taken = time.monotonic() + seconds, 0
     with socket.create_connection(address, timeout=1) as connection:
         if read:
@@ -134,16 +134,16 @@ def flood(address, first, again, read, size, seconds):
             except TimeoutError:
                 continue
             except OSError:
-                return taken, True
+                return taken, "closed"
             taken += sent
             waiting = waiting[sent:] or memoryview(again)
             if not waiting:
                 # All has been said: the server answers, or closes.
                 connection.settimeout(max(0.1, deadline - time.monotonic()))
                 with contextlib.suppress(TimeoutError):
-                    connection.recv(BLOCK)
+                    return taken, "answered" if connection.recv(BLOCK) else "closed"
                 break
-    return taken, False
+    return taken, "ended by us"
 
 
 def drain(connection):
@@ -160,21 +160,20 @@ def drain(connection):
 def attack_connections(address, process, options):
     """Requests that do not end, or whose answers nobody reads."""
     print(
-        "| one connection sends | MB taken | seconds | then | memory grows by MB | another"
-        " waits s |"
+        "| one connection sends | MB taken | seconds | then | memory grows by MB | another client"
+        " waits, s |"
     )
     print("| --- | ---: | ---: | --- | ---: | ---: |")
     for name, (first, again, read) in FLOODS.items():
         start = time.monotonic()
         with Watch(address, process, options.patience) as watch:
-            taken, closed = flood(
+            taken, end = flood(
                 address, first, again, read, options.size * 10**6, options.seconds
             )
             seconds = time.monotonic() - start
         print(
-            f"| {name} | {taken / 1e6:.1f} | {seconds:.1f} |"
-            f" {'closed' if closed else 'ended by us'} | {watch.peak - watch.memory:.1f} |"
-            f" {watch.wait:.2f} |",
+            f"| {name} | {taken / 1e6:.1f} | {seconds:.1f} | {end} |"
+            f" {watch.peak - watch.memory:.1f} | {watch.wait:.2f} |",
             flush=True,
         )
 
@@ -188,7 +187,7 @@ def attack_texts(address, process, options):
     line = " ".join(itertools.islice(itertools.cycle(("ab", "cde", "fghij")), options.line // 4))[
         : options.line
     ]
-    print("| request | status | seconds | memory grows by MB | another waits s |")
+    print("| request | status | seconds | memory grows by MB | another client waits, s |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for name, text in (
         ("five words", "a b c d e"),

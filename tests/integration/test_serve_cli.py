@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ENVIRONMENT
+from recipe_scripts import EXAMPLES
 from tiny_models import write_bundle
 
 import fairseq_hrt
@@ -903,6 +904,8 @@ def test_attacks(bundles, load_example, monkeypatch, capsys):
         for line in capsys.readouterr().out.splitlines()
     ]
     found = {row[0]: row[1:] for row in rows}
+    assert f"| {' | '.join(rows[0])} |\n" in (EXAMPLES / "serve/README.md").read_text()
+    assert found["a head of spaces"][2] == "answered"
     assert (
         found["an endless head"][2] == "closed" and float(found["requests, answers read"][3]) < 20
     )

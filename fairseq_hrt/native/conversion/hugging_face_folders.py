@@ -107,7 +107,7 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
         languages=(str(names[0]), str(names[1])),
         source=source,
         target=target,
-        # As in training, and in transformers if sacremoses is installed.
+        # As in their training; transformers has this step and does not run it.
         tokenizer="moses-punctuation",
         subwords="sentencepiece",
         codes=folder / "source.spm",
