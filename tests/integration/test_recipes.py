@@ -220,6 +220,42 @@ def documented(document, folder):
     return [command.split("\0")[:-1] for command in record.read_text().split("\n\0")[:-1]]
 
 
+def trainings_on(document, folder):
+    """The parsed trainings of a document."""
+    return [
+        options.parse_args_and_arch(options.get_training_parser(), command[1:])
+        for command in documented(document, folder)
+        if command[0] == "fairseq-train" and "--max-update" in command
+    ]
+
+
+@pytest.mark.parametrize("family", ["dag", "ctc"])
+def test_the_page_of_a_family_trains_as_its_recipe(family, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    names = ("criterion", "lr", "warmup_updates", "max_update", "adam_betas", "weight_decay",
+             "max_tokens", "update_freq")  # fmt: skip
+    recipe = [
+        options.parse_args_and_arch(options.get_training_parser(), command[1:])
+        for command in trainings_of(f"wmt14_en_de/{family}/train.sh")
+    ]
+    page = trainings_on(f"docs/families/{family}.md", tmp_path)
+    assert len(page) == 2
+    for own, of_recipe in zip(page, recipe, strict=True):
+        assert [vars(own)[name] for name in names] == [vars(of_recipe)[name] for name in names]
+
+
+def test_students_of_the_first_teacher_train_as_long_on_every_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    pages = ("first_student", "guides/training", "guides/distilling", "families/hrt",
+             "families/bidirectional", "families/transformer")  # fmt: skip
+    found = {}
+    for number, page in enumerate(pages):
+        (tmp_path / str(number)).mkdir()
+        trainings = trainings_on(f"docs/{page}.md", tmp_path / str(number))
+        found[page] = {own.max_update for own in trainings}
+    assert set(map(frozenset, found.values())) == {frozenset([30000])}, found
+
+
 # That of the server's container needs Docker, and programs that attack it.
 WITH_COMMANDS = [
     name for name in DOCUMENTS if blocks("bash", name) and name != "examples/serve/README.md"
