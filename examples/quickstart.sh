@@ -32,7 +32,7 @@
 #   targets in the students' training.
 # SPEED_SENTENCES, REPEATS, THREADS: of the comparison; TEACHER_THREADS; SEED.
 # DRY_RUN=1: only shows the commands.
-# What has no effect with the others, such as TRAIN with DATA, is refused.
+# A setting that has no effect with the others, such as TRAIN with DATA, is refused.
 set -euo pipefail
 if [ -z "${DRY_RUN:-}" ]; then bash "$(dirname "$0")/setup_env.sh"; fi
 OUT=${OUT:-$(dirname "$0")/../runs/quickstart}

@@ -167,9 +167,7 @@ def attack_connections(address, process, options):
     for name, (first, again, read) in FLOODS.items():
         start = time.monotonic()
         with Watch(address, process, options.patience) as watch:
-            taken, end = flood(
-                address, first, again, read, options.size * 10**6, options.seconds
-            )
+            taken, end = flood(address, first, again, read, options.size * 10**6, options.seconds)
             seconds = time.monotonic() - start
         print(
             f"| {name} | {taken / 1e6:.1f} | {seconds:.1f} | {end} |"
