@@ -9,7 +9,7 @@ from fairseq.tasks import register_task
 
 from ..native.options.values import DecodingOptions
 from ..task import EngineTranslationTask
-from ..training import shortest_target_sizes
+from ..training import shortest_target_sizes, source_sizes
 from .config import CtcTaskConfig
 from .generator import CtcGenerator
 from .sample import CtcSample, ctc_sample
@@ -60,7 +60,7 @@ class CtcTranslationTask(EngineTranslationTask):
         )
         if self.is_training_set(dataset) and dataset.tgt_sizes is not None:
             rule = self.decoder.rule
-            sizes = rule.lengths(torch.from_numpy(dataset.src_sizes[indices])).numpy()
+            sizes = rule.lengths(torch.from_numpy(source_sizes(dataset)[indices])).numpy()
             words = shortest_target_sizes(dataset, self.cfg.raw_probability) - 1  # without </s>
             self.report_lost(
                 sizes < words[indices],

@@ -12,6 +12,7 @@ from fairseq.tasks import register_task
 
 from ..native.options.values import DecodingOptions, flag
 from ..task import EngineTranslationTask
+from ..training import source_sizes, target_sizes
 from .batches import divided
 from .config import DagTaskConfig
 from .generator import DagGenerator, decode_scale
@@ -87,7 +88,7 @@ class DagTranslationTask(EngineTranslationTask):
             return indices
         # A wrong value is refused now, not at the first validation.
         self.decoding_options(Namespace())
-        source, target, rule = dataset.src_sizes, dataset.tgt_sizes, self.decoder.rule
+        source, target, rule = source_sizes(dataset), target_sizes(dataset), self.decoder.rule
         # <s> of the source counts where it widens the graph.
         counted = source + (rule.reads_bos or rule.count_bos)
         # + 1: the graph also emits <s>, which fairseq does not count.
@@ -165,10 +166,13 @@ class DagTranslationTask(EngineTranslationTask):
             ValueError: one graph alone has more than ``limit`` vertices.
         """
         own = np.asarray(indices)
+        source, target = source_sizes(dataset), target_sizes(dataset)
+        if self.cfg.num_batch_buckets > 0:
+            # On a GPU the graphs of a batch are as wide as its padded sources allow.
+            source, target = dataset.src_sizes, dataset.tgt_sizes
         vertices = np.zeros(len(dataset), dtype=np.int64)
         vertices[own] = np.minimum(
-            self._largest_graphs(dataset.src_sizes[own], dataset.tgt_sizes[own]),
-            self.decoder.rule.most,
+            self._largest_graphs(source[own], target[own]), self.decoder.rule.most
         )
         largest = int(np.max(vertices, initial=0))
         if largest > limit:

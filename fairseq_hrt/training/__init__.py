@@ -24,6 +24,7 @@ from .losses import (
 from .model import ConfiguredTransformer, refuse_extras
 from .model_options import flatten_options
 from .presets import COMMON_PRESETS, register_presets
+from .sentence_sizes import source_sizes, target_sizes
 
 __all__ = [
     "ACTIVATIONS",
@@ -49,7 +50,9 @@ __all__ = [
     "same_random_numbers_afterwards",
     "shortest_target_sizes",
     "smoothed_cross_entropy",
+    "source_sizes",
     "start_self_attention",
+    "target_sizes",
     "truncate_targets",
     "with_distilled_targets",
     "with_drawn_targets",

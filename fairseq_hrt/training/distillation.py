@@ -21,6 +21,7 @@ from fairseq.data import (
 from fairseq.tasks.translation import load_langpair_dataset
 
 from .hashing import Purpose, hash_uniform
+from .sentence_sizes import target_sizes
 
 # In larger corpora this many evenly spaced sources are compared (and the lengths of all): to
 # compare millions would delay every start by minutes.
@@ -239,7 +240,7 @@ def with_drawn_targets(batch: Dict[str, Any], cfg: Any, update: int, pad: int) -
 def shortest_target_sizes(data: LanguagePairDataset, raw_probability: float) -> np.ndarray:
     """Tokens of the shortest target that each sentence may be trained on: ``[n]``."""
     if not isinstance(data, MixedTargetDataset):
-        return data.tgt_sizes
+        return target_sizes(data)
     if raw_probability in (0, 1):
         return data.raw_sizes if raw_probability else data.distilled_sizes
     return np.minimum(data.raw_sizes, data.distilled_sizes)

@@ -5,9 +5,11 @@ import itertools
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from batch_independence import assert_independent, batches
+from fairseq.data import LanguagePairDataset, ListDataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_device import SimulatedDevice, assert_decodes_there
@@ -199,6 +201,20 @@ def test_losses_of_a_batch_whose_last_target_does_not_fit(tiny):
     assert size == 2 and -2 <= float(loss) <= 0 and 0 <= float(log["precision"]) <= 2
     with pytest.raises(ValueError, match="--ctc-ngram-order 4 must be 1, 2 or 3"):
         CtcNgramLoss(task, "0", 4)
+
+
+def test_padding_of_buckets_is_no_position(tiny, caplog):
+    """Sources of 2 and 6 tokens in one bucket, of 6, for targets of 5 words."""
+    sizes = np.array([2, 6]), np.array([6, 6])
+    sides = [ListDataset([torch.full((size,), 5) for size in own], own) for own in sizes]
+    words = tiny.dictionary(8)
+    dataset = LanguagePairDataset(
+        sides[0], sizes[0], words, sides[1], sizes[1], words, num_buckets=1
+    )
+    task = make_task(tiny, make_model(tiny, ctc_upsample_scale=2.0))
+    task.cfg.train_subset, task.datasets["train"] = "train", dataset
+    task.filter_indices_by_size(np.arange(2), dataset, (64, 64), True)
+    assert "2: 1 of 2 training pairs have fewer positions than words" in caplog.text
 
 
 def test_equal_words_need_a_blank_between_them():

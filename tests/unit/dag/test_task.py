@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import pytest
 import torch
-from fairseq.data import LanguagePairDataset
+from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks.translation import TranslationTask
 
@@ -139,6 +139,26 @@ def test_pairs_without_a_path_are_named(family, caplog):
     # 12 vertices: 3 steps of at most 3 do not reach the last one, 8 do.
     assert kept(upsample_scale="3", max_transition_length=3).tolist() == [0, 1]
     assert "--dag-max-transition-length 3: 1 of 2 training pairs have no path" in caplog.text
+
+
+def test_padding_of_buckets_makes_no_path(family, caplog):
+    """Sources of 3 and 9 tokens in one bucket, of 9: a graph has as many vertices as its own."""
+    sizes = [torch.tensor(column).numpy() for column in ((3, 9), (6, 6))]
+    sides = [ListDataset([torch.full((int(size),), 5) for size in own], own) for own in sizes]
+    dataset = LanguagePairDataset(
+        sides[0], sizes[0], family.dictionary(), sides[1], sizes[1], family.dictionary(),
+        num_buckets=1,
+    )  # fmt: skip
+
+    def kept(**options):
+        task = family.task(**options)
+        task.datasets["train"] = dataset
+        task.decoder = family.dag(upsample_scale="2").decoder
+        indices = torch.arange(2).numpy()
+        return task.filter_indices_by_size(indices, dataset, (64, 64), True).tolist()
+
+    assert kept() == [0, 1] and "1 of 2 training pairs have no path" in caplog.text
+    assert kept(filter_ratio=2.0) == [1]
 
 
 def test_batches_keep_to_their_vertices(family):
