@@ -93,7 +93,8 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
             f"the native engine does not support the encoder {type(encoder).__name__}; use --engine"
             " torch"
         )
-    layers = [*encoder.layers, *decoder.layers]
+    # children(): in a training, to iterate over layers with layer drop leaves out random ones.
+    sides = [list(side.layers.children()) for side in (encoder, decoder)]
     modules = [*encoder.modules(), *decoder.modules()]
     norms = [module for module in modules if isinstance(module, nn.LayerNorm)]
     activation = str(model.cfg.activation_fn) if hasattr(model, "cfg") else ""
@@ -103,14 +104,15 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
         ),
         f"--activation-fn {activation}": activation not in ACTIVATIONS,
         "layers of different sizes": any(
-            len({(_heads(layer), tuple(layer.fc1.weight.shape)) for layer in side.layers}) > 1
-            for side in (encoder, decoder)
+            len({(_heads(layer), tuple(layer.fc1.weight.shape)) for layer in side}) > 1
+            for side in sides
         ),
         "layer normalisations of different epsilons": len({norm.eps for norm in norms}) > 1,
         **dict.fromkeys(_parts(decoder).not_native(), True),
         "a quantised or pruned layer": any(
             not isinstance(getattr(layer, name), nn.Linear)
-            for layer in layers
+            for side in sides
+            for layer in side
             for name in ("fc1", "fc2")
         ),
     }

@@ -311,7 +311,10 @@ class TransformerEngine:
         )
         self.norm = None if decoder.layer_norm is None else PackedNorm(decoder.layer_norm)
         reorder = self.static_weights
-        self.layers = [PackedDecoderLayer(layer, reorder=reorder) for layer in decoder.layers]
+        # children(): in a training, to iterate over layers with layer drop leaves out random ones.
+        self.layers = [
+            PackedDecoderLayer(layer, reorder=reorder) for layer in decoder.layers.children()
+        ]
         self.recurrent: bool = any(layer.cell is not None for layer in self.layers)
         self.distances = None if self.recurrent else step_distances(self.layers)
         projection = decoder.output_projection
@@ -320,7 +323,9 @@ class TransformerEngine:
         self.encoder_layers: List[PackedLayer] = []
         self.encoder_norm: Optional[PackedNorm] = None
         if _is_plain(encoder):
-            self.encoder_layers = [PackedLayer(layer, reorder=reorder) for layer in encoder.layers]
+            self.encoder_layers = [
+                PackedLayer(layer, reorder=reorder) for layer in encoder.layers.children()
+            ]
             self.encoder_norm = (
                 None if encoder.layer_norm is None else PackedNorm(encoder.layer_norm)
             )
@@ -374,5 +379,5 @@ def _is_plain(encoder: Any) -> bool:
             return False
     return all(
         type(layer) in (TransformerEncoderLayerBase, TransformerEncoderLayer)
-        for layer in encoder.layers
+        for layer in encoder.layers.children()
     )

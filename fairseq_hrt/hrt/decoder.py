@@ -145,7 +145,7 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
     def native_tensors(self, header: Header) -> Dict[str, Tensor]:
         keys = {
             f"decoder.layers.{number}.self.relative": layer.self_attn.relative_keys
-            for number, layer in enumerate(self.layers)
+            for number, layer in enumerate(self.layers.children())
             if self.relative_window
         }
         return {"decoder.special": self.embed_special.weight, **keys}

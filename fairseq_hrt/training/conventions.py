@@ -176,8 +176,9 @@ def follow_conventions(cfg: ConventionsConfig, side: Any) -> None:
         if isinstance(module, (nn.LayerNorm, type(LayerNorm(1)))):
             module.eps = wanted.epsilon
     if wanted.activation == "swish":
-        for layer in side.layers:
-            # fairseq's lookup of "swish" returns a class instead of a function.
+        # fairseq's lookup of "swish" returns a class instead of a function. children(): to iterate
+        # over layers with layer drop leaves out random ones.
+        for layer in side.layers.children():
             layer.activation_fn = F.silu
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fairseq_hrt.engine import cache
 from fairseq_hrt.engine.layers import UnsupportedModelError
+from fairseq_hrt.engine.torch_to_native import convert
 from fairseq_hrt.engine.transformer import TransformerEngine
 from fairseq_hrt.hrt.sample import SampleView
 
@@ -250,6 +251,26 @@ def test_the_engine_follows_its_model(tiny):
     check()
     model.float()
     check()
+
+
+@pytest.mark.parametrize("arch", ["transformer", "hrt_transformer"])
+@torch.no_grad()
+def test_layers_that_a_training_may_drop_are_decoded(tiny, arch):
+    """The generator of a validation is built while the model is in training mode."""
+    drop = dict(encoder_layerdrop=0.5, decoder_layerdrop=0.5, encoder_layers=8, decoder_layers=8)
+    model = tiny.model(arch, **drop).train()
+    engine = TransformerEngine(model)
+    assert len(engine.encoder_layers) == len(engine.layers) == 8
+    header, _ = convert(model, tiny.dictionary(), tiny.dictionary(), weights="float32")
+    assert header.decoder_layers == 8
+    tables = model.decoder.native_tensors(header) if arch == "hrt_transformer" else {}
+    assert sum(name.endswith("self.relative") for name in tables) == (8 if tables else 0)
+    model.eval()
+    if arch == "transformer":
+        sample, tokens = tiny.sample([5, 3]), random_tokens(2, 4)
+        assert_close(
+            stepwise_logits(engine, sample, tokens, [4]), module_logits(model, sample, tokens)
+        )
 
 
 def test_packing_in_inference_mode_leaves_trainable_parameters(tiny):

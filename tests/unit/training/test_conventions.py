@@ -75,6 +75,13 @@ def test_sinusoids_from_any_position(rows, first, left, size):
     assert list(module.state_dict()) == ["_float_tensor"]
 
 
+def test_layers_that_a_training_may_drop_follow_the_activation(tiny):
+    drop = dict(encoder_layerdrop=0.5, decoder_layerdrop=0.5, encoder_layers=8, decoder_layers=8)
+    model = tiny.model("bidirectional_transformer", activation_fn="swish", **drop)
+    layers = [*model.encoder.layers.children(), *model.decoder.layers.children()]
+    assert {layer.activation_fn for layer in layers} == {torch.nn.functional.silu}
+
+
 @given(
     activation=st.sampled_from(ACTIVATIONS), first=st.integers(0, 9999),
     epsilon=st.sampled_from([1e-12, 1e-6, 1e-5, 0.3]), zero=st.booleans(),
