@@ -257,8 +257,8 @@ class Translator:
 
         Args:
             lines: raw text; a single string is one line.
-            details, glossary, decoding: see :meth:`translate`. Calls with glossaries of their own
-                are not decoded together unless they give the same object. ``details`` is an option.
+            details, glossary, decoding: see :meth:`translate`. Calls with different glossaries
+                are not decoded together. ``details`` is an option.
 
         Raises:
             ValueError: the task does not have an option, or refuses its value.

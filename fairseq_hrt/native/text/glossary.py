@@ -117,7 +117,8 @@ class Glossary:
     """Terms with their translations.
 
     A term without capitals is found whatever the case of the text, one with capitals only as it is
-    written. The order of the terms has no effect.
+    written. The order of the terms has no effect: glossaries with the same terms and translations
+    are equal.
 
     Args:
         terms: {term: its translation}, at least one.
@@ -141,6 +142,14 @@ class Glossary:
         self._roots: List[_Node] = [{}]
         for term, translation in terms.items():
             self._add(term, translation)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Glossary):
+            return NotImplemented
+        return self is other or (self.terms == other.terms and self._roots == other._roots)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
 
     def _add(self, term: str, translation: str) -> None:
         written, translated = _checked("term", term), _checked("translation", translation)

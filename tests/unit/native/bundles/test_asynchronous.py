@@ -49,6 +49,19 @@ def test_calls_at_the_same_time_share_batches_and_find_the_same(model, batches):
     assert len(batches[:-5]) <= 4 < len(LINES)
 
 
+def test_calls_with_equal_glossaries_share_batches(model, batches):
+    async def run():
+        # As each request of a server makes its own.
+        given = [model.translate_async(line, glossary={"a": "x", "b": "y"}) for line in LINES]
+        return await asyncio.gather(*given)
+
+    found = asyncio.run(run())
+    shared = sum(1 for lines, _ in batches if set(lines) & set(LINES[:1] + LINES[2:]))
+    assert shared < len(LINES) - 1
+    expected = [model.translate([line], glossary={"a": "x", "b": "y"})[0] for line in LINES]
+    assert found == expected
+
+
 def test_details_single_lines_and_nothing(model, batches):
     async def run():
         return (

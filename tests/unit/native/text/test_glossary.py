@@ -63,6 +63,7 @@ def test_the_order_of_lines_means_nothing(terms, text, random):
     random.shuffle(lines)
     one, other = Glossary(terms), Glossary.parse("\n".join([*lines, "", *lines]))
     assert one.find(text) == other.find(text) and one.identity() == other.identity()
+    assert one == other and hash(one) == hash(other) and one != terms
 
 
 @settings(max_examples=40)
@@ -149,7 +150,7 @@ def test_one_glossary_over_another():
         "Köter", "Katze", "Würstchen", "die Katze",
     ]  # fmt: skip
     assert both.terms["dog"] == "Köter" and len(both.terms) == 4
-    assert both.identity() != below.identity()
+    assert both.identity() != below.identity() and both != below
 
 
 def test_hostile_terms_and_texts_take_linear_time():
