@@ -2,8 +2,9 @@
 steps of a fairseq Transformer, and the searches that call them.
 
 Shape letters of the whole package: B sentences, N beams, R = B * N rows, q new tokens of a step, T
-cached tokens, S source tokens, L vertices or stage-II positions, V vocabulary, D model width, H
-heads, d = D / H, K chunk size.
+cached tokens (in trainings and in ctc: all tokens or positions that the decoder reads), S source
+tokens, L vertices or stage-II positions, V vocabulary, D model width, H heads, d = D / H, K chunk
+size.
 """
 
 from .beam_search import SearchPlan, check_number, leave_out_finished, search
