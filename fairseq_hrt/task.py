@@ -2,6 +2,7 @@
 
 import json
 import logging
+from contextlib import nullcontext
 from dataclasses import fields
 from typing import Any, Dict, Optional, Sequence, Tuple
 
@@ -10,10 +11,15 @@ import torch
 from fairseq import utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, FairseqCriterion
 from fairseq.logging import metrics
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, FairseqEncoderDecoderModel
-from fairseq.models.transformer import TransformerModel
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    FairseqEncoderDecoderModel,
+)
+from fairseq.models.transformer import TransformerConfig, TransformerModel
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationConfig, TranslationTask
+from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from .decoding_task import DecodingTask
@@ -22,6 +28,7 @@ from .loading.checkpoints import architecture_name
 from .loading.language_tokens import language_tokens
 from .native.options.conditions import flag
 from .training import (
+    ConfiguredTransformer,
     Sums,
     flatten_options,
     truncate_targets,
@@ -29,6 +36,7 @@ from .training import (
     with_drawn_targets,
 )
 from .training.task_options import checked_options, is_stored
+from .training.transformer_options import as_config, flat_values, refuse_unread
 
 logger = logging.getLogger(__name__)
 
@@ -125,12 +133,17 @@ class EngineTranslationTask(DecodingTask):
         self.given = ("beam",) if from_checkpoint and is_stored(self.cfg) else None
         self._trained_options = None
         if not from_checkpoint:
-            own = self.record.model
-            declared = [
-                TASK_DATACLASS_REGISTRY[self.record.task],
-                *([MODEL_REGISTRY[own].config] if own else []),
-            ]
-            self._trained_options = checked_options(declared, [self.cfg, cfg])
+            kind, chosen = ARCH_MODEL_REGISTRY.get(architecture_name(cfg)), {}
+            declared = [TASK_DATACLASS_REGISTRY[self.record.task]]
+            # Other plugins may derive models that read other options.
+            if kind is TransformerModel or (kind and issubclass(kind, ConfiguredTransformer)):
+                declared.append(getattr(kind, "config", TransformerConfig))
+                # The preset's values, which fairseq adds later to what YAML gives.
+                with open_dict(cfg) if isinstance(cfg, DictConfig) else nullcontext():
+                    ARCH_CONFIG_REGISTRY[architecture_name(cfg)](cfg)
+                chosen = flat_values(as_config(cfg, declared[-1]))
+                refuse_unread(chosen)
+            self._trained_options = checked_options(declared, [self.cfg, cfg, chosen])
             if self.cfg.eval_bleu_tokenizer:
                 require_tokenizer(self.cfg.eval_bleu_tokenizer)
             if self.cfg.eval_bleu:

@@ -7,6 +7,7 @@ from fairseq.dataclass import ChoiceEnum
 
 from ..native.options.option import option
 from ..training import ACTIVATIONS, ConventionsConfig
+from ..training.config import SINUSOIDS
 
 
 @dataclass
@@ -16,7 +17,9 @@ class MarianModelConfig(ConventionsConfig):
 
     activation_fn: ChoiceEnum(ACTIVATIONS) = option("swish", "activation function to use")
     marian_first_position: Optional[int] = option(
-        0, "position whose sinusoid the first word gets; fairseq's own Transformers begin at 2"
+        0,
+        "position whose sinusoid the first word gets; fairseq's own Transformers begin at 2",
+        when=SINUSOIDS,
     )
     marian_epsilon: float = option(
         1e-6, "epsilon of the layer normalisations; fairseq's own Transformers have 1e-5"

@@ -8,7 +8,6 @@ from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor, nn
 
 from ..engine import NativeParts
-from ..training import refuse_extras
 from .cell import RecurrentDecoderLayer
 from .config import MarianModelConfig
 
@@ -52,7 +51,6 @@ class MarianDecoder(NativeParts, TransformerDecoderBase):
     def __init__(
         self, cfg: MarianModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
-        refuse_extras(cfg, "marian_transformer")
         self.cell, self.zero_start = str(cfg.marian_cell), str(cfg.marian_zero_start) == "yes"
         embedding = (
             ZeroStartEmbedding(embed_tokens, dictionary.eos()) if self.zero_start else embed_tokens

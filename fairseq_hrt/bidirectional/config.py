@@ -17,6 +17,14 @@ _SEVERAL_WORDS = Condition(
     ("bidirectional_block", "bidirectional_directions", "bidirectional_tokens_per_step"),
     lambda block, directions, words: (block or directions * words) > 1,
 )
+_WORDS_SEE_EACH_OTHER = Condition(
+    "two or more words a step that see each other (--bidirectional-tokens-per-step 2 or more, or no"
+    " --bidirectional-independent-directions)",
+    (*_SEVERAL_WORDS.reads, "bidirectional_independent_directions"),
+    lambda block, directions, words, independent: (
+        (block or directions * words) > 1 and (words > 1 or not independent)
+    ),
+)
 _SEVERAL_DIRECTIONS = at_least("bidirectional_directions", 2)
 
 
@@ -49,7 +57,7 @@ class BidirectionalModelConfig(ConventionsConfig):
     bidirectional_vanilla_mask: bool = option(
         False,
         "ablation: words of one step do not attend each other's inputs to their right",
-        when=_SEVERAL_WORDS,
+        when=_WORDS_SEE_EACH_OTHER,
     )
     bidirectional_vanilla_positions: bool = option(
         False,

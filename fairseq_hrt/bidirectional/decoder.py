@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..engine import NativeParts
 from ..native.options.conditions import flag
 from ..native.runtime.header import Header
-from ..training import leave_sinusoids_out, refuse_extras, start_self_attention
+from ..training import leave_sinusoids_out, start_self_attention
 from .config import BidirectionalModelConfig
 from .position_vectors import SlotPositions
 from .slots import check_directions, slot_mask, start_symbols
@@ -216,7 +216,6 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
             " from both ends are sinusoids; remove --decoder-learned-pos (a checkpoint with"
             " learned positions can only be fine-tuned with --bidirectional-directions 1)"
         )
-    refuse_extras(cfg, "bidirectional_transformer")
     for name, fits in (
         ("middle_to_side", directions == 2),
         ("independent_directions", directions >= 2),

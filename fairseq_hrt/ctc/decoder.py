@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from ..engine import ParallelDecoder
 from ..native.families.ctc import INPUTS
 from ..ops import at_least_float32
-from ..training import refuse_extras
 from .config import CtcModelConfig
 from .sample import InputRule
 
@@ -76,7 +75,6 @@ class CtcDecoder(ParallelDecoder):
     def __init__(
         self, cfg: CtcModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
-        refuse_extras(cfg, "ctc_transformer")
         super().__init__(cfg, dictionary, embed_tokens)
         if not 0 < cfg.ctc_upsample_scale <= PARTS:
             raise ValueError(

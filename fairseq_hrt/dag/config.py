@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer import TransformerConfig
@@ -15,10 +15,19 @@ from ..training.task_options import with_decoding_options
 from .glancing import FORCINGS, STRATEGIES
 
 _PREDICTED = chosen("dag_upsample_base", "predict")
-_GLANCING = Condition(
-    "a --dag-glance-schedule above 0",
-    ("dag_glance_schedule",),
-    lambda text: any(re.search("[1-9]", knot.partition("@")[0]) for knot in str(text).split(":")),
+
+
+def _glances(schedule: Any) -> bool:
+    """Whether a glancing schedule is above 0 anywhere."""
+    knots = str(schedule).split(":")
+    return any(re.search("[1-9]", knot.partition("@")[0]) for knot in knots)
+
+
+_GLANCING = Condition("a --dag-glance-schedule above 0", ("dag_glance_schedule",), _glances)
+_SCHEDULED = Condition(
+    "a --dag-glance-strategy other than cmlm, which draws its own shares",
+    ("dag_glance_strategy", "dag_glance_schedule"),
+    lambda strategy, schedule: str(strategy) != "cmlm" or not _glances(schedule),
 )
 
 
@@ -67,7 +76,14 @@ class DagModelConfig(TransformerConfig):
         when=_PREDICTED,
     )
     dag_bert_init: bool = option(
-        False, "initialise all linear layers and embeddings as BERT does (normal, deviation 0.02)"
+        False,
+        "initialise all linear layers and embeddings as BERT does (normal, deviation 0.02)",
+        when=Condition(
+            "new embeddings, which it initialises: leave --encoder-embed-path and"
+            " --decoder-embed-path out",
+            ("encoder_embed_path", "decoder_embed_path"),
+            lambda *paths: not any(paths),
+        ),
     )
 
 
@@ -112,6 +128,7 @@ class DagLossConfig(FairseqDataclass):
         " VALUE@UPDATE joined by colons, linear between them, k = thousand; 0 switches"
         " glancing off (--dag-glance-strategy cmlm draws its own shares, and ends only with 0"
         " from the beginning)",
+        when=_SCHEDULED,
     )
     dag_glance_strategy: ChoiceEnum(list(STRATEGIES)) = option(
         "number-random",
@@ -149,7 +166,7 @@ class DagFuzzyLossConfig(DagLossConfig):
     """Options of ``dag_fuzzy_loss``, which rewards fuzzy n-gram matches."""
 
     dag_glance_schedule: str = option(
-        "0.1", "see dag_nll_loss; constant in the paper's fine-tuning"
+        "0.1", "see dag_nll_loss; constant in the paper's fine-tuning", when=_SCHEDULED
     )
     dag_length_loss_factor: float = option(
         0.0,

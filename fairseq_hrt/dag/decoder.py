@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from ..engine import ParallelDecoder
 from ..native.runtime.header import Header
-from ..training import refuse_extras
 from .config import DagModelConfig
 from .graph_size import UpsampleScale
 from .links import LinkPredictor
@@ -80,7 +79,6 @@ class DagDecoder(ParallelDecoder):
     def __init__(
         self, cfg: DagModelConfig, dictionary: Dictionary, embed_tokens: nn.Embedding
     ) -> None:
-        refuse_extras(cfg, "dag_transformer")
         super().__init__(cfg, dictionary, embed_tokens)
         self.special = {name: getattr(dictionary, name)() for name in ("bos", "unk", "eos", "pad")}
         base, reads = str(cfg.dag_upsample_base), cfg.dag_read_bos

@@ -352,6 +352,8 @@ def check_attention(attention: FairseqModule) -> None:
         found.append("add_bias_kv")
     if getattr(attention, "add_zero_attn", False):
         found.append("add_zero_attn")
+    if getattr(attention, "use_xformers", False):
+        found.append("xformers")
     if isinstance(attention, MultiheadAttention) and type(attention) is not MultiheadAttention:
         found.append(type(attention).__name__)
     if found:

@@ -19,7 +19,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from fairseq.modules import TransformerEncoderLayer
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
-from torch import Tensor
+from torch import Tensor, nn
 
 from .cache import DecoderState, Memory
 from .distances import Distances, step_distances
@@ -358,6 +358,8 @@ class TransformerEngine:
             reason = "it was trained with --cross-self-attention"
         elif decoder.quant_noise is not None:
             reason = "it was trained with quantisation noise on its embeddings"
+        elif not isinstance(decoder.output_projection, nn.Linear):
+            reason = "its layers are quantised (--quant-noise-scalar)"
         if reason is not None:
             raise UnsupportedModelError(
                 f"the engine cannot decode this model: {reason}; use --task translation"

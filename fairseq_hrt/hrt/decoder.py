@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..engine import NativeParts
 from ..native.families.hrt import untrained
 from ..native.runtime.header import Header
-from ..training import leave_sinusoids_out, refuse_extras, start_self_attention
+from ..training import leave_sinusoids_out, start_self_attention
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import HRTModelConfig
 from .sample import SampleView
@@ -70,11 +70,6 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
             raise ValueError(
                 "hrt_transformer needs sinusoidal positions in the decoder: remove"
                 " --decoder-learned-pos and --no-token-positional-embeddings"
-            )
-        refuse_extras(cfg, "hrt_transformer")
-        if cfg.decoder.xformers_att_config:
-            raise ValueError(
-                "hrt_transformer does not support --decoder-xformers-att-config; leave it out"
             )
         super().__init__(cfg, dictionary, embed_tokens)
         self.chunk_sizes: List[int] = list(cfg.hrt_chunk_sizes)

@@ -6,6 +6,7 @@ These are added to fairseq's ``cmlm_transformer``, ``nat_loss`` and iterative re
 """
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import fields
 from typing import Any, Dict, Tuple
 
 import torch
@@ -23,10 +24,19 @@ from torch import Tensor, nn
 from ..decoding_task import task_of_model
 from ..loading.checkpoints import architecture_name
 from ..native.options.conditions import flag
+from ..task import refuse_options_of_bleu
 from ..training import with_distilled_targets, with_drawn_targets
 from ..training.task_options import checked_options, is_stored, refuse_options_of_training
+from ..training.transformer_options import as_config, flat_values, refuse_extras, refuse_unread
 from .attention import RelativeSelfAttention, attention_pattern
 from .config import MaskPredictModelConfig, MaskPredictTaskConfig
+
+# Options that fairseq's task of this model does not hand to its data sets, and their values that
+# change nothing.
+_UNREAD = {
+    "truncate_source": False, "num_batch_buckets": 0, "load_alignments": False,
+    "required_seq_len_multiple": 1,
+}  # fmt: skip
 
 
 class WholeSelfAttention(RelativeSelfAttention):
@@ -101,13 +111,15 @@ class MaskPredictModel(CMLMNATransformerModel):
 
         Raises:
             ValueError: the task's batches and searches are not those of fairseq's
-                non-autoregressive models.
+                non-autoregressive models, or an option needs a part of fairseq's Transformers that
+                this one does not have.
         """
         if isinstance(task, FairseqTask) and not isinstance(task, TranslationLevenshteinTask):
             raise ValueError(
                 "a mask_predict_transformer needs the batches and the search of --task"
                 " translation_mask_predict: give that task"
             )
+        refuse_extras(args)
         return super().build_model(args, task)
 
     @staticmethod
@@ -170,13 +182,24 @@ class MaskPredictTask(TranslationLevenshteinTask):
                     "--eval-bleu: translation_mask_predict validates by its loss alone; leave the"
                     " option out"
                 )
-            # fairseq's task of this model does not hand them to its data sets.
-            for name in ("truncate_source", "num_batch_buckets", "load_alignments"):
-                if getattr(self.cfg, name):
+            refuse_options_of_bleu(self.cfg)
+            for item in fields(MaskPredictTaskConfig):
+                if item.name in _UNREAD and getattr(self.cfg, item.name) not in (
+                    item.default,
+                    _UNREAD[item.name],
+                ):
                     raise ValueError(
-                        f"{flag(name)}: translation_mask_predict does not have it; leave the option"
-                        " out"
+                        f"{flag(item.name)}: translation_mask_predict does not have it; leave the"
+                        " option out"
                     )
+            values = flat_values(as_config(cfg))
+            refuse_unread(values)
+            paths = values["encoder_embed_path"], values["decoder_embed_path"]
+            if getattr(cfg, "apply_bert_init", False) and any(paths):
+                raise ValueError(
+                    "--apply-bert-init initialises the embeddings that --encoder-embed-path and"
+                    " --decoder-embed-path load: leave it or these paths out"
+                )
         model = super().build_model(cfg, from_checkpoint)
         if isinstance(model.decoder, MaskPredictDecoder):
             model.decoder.may_start = not from_checkpoint

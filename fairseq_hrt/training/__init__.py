@@ -21,7 +21,7 @@ from .losses import (
     check_label_smoothing,
     smoothed_cross_entropy,
 )
-from .model import ConfiguredTransformer, refuse_extras
+from .model import ConfiguredTransformer
 from .model_options import flatten_options
 from .presets import COMMON_PRESETS, register_presets
 from .sentence_sizes import source_sizes, target_sizes
@@ -45,7 +45,6 @@ __all__ = [
     "flatten_options",
     "hash_uniform",
     "leave_sinusoids_out",
-    "refuse_extras",
     "register_presets",
     "same_random_numbers_afterwards",
     "shortest_target_sizes",

@@ -13,12 +13,19 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
-from ..native.options.conditions import given
+from ..native.options.conditions import Condition, given
 from ..native.options.option import option
 
 # fairseq's choices, and swish: its Transformers have it, its options do not.
 ACTIVATIONS: List[str] = [*get_available_activation_fns(), "swish"]
 FAIRSEQ_EPSILON = 1e-5
+# Whether an encoder or decoder counts positions by sinusoids.
+SINUSOIDS = Condition(
+    "sinusoidal positions: leave --no-token-positional-embeddings, --encoder-learned-pos or"
+    " --decoder-learned-pos out",
+    ("no_token_positional_embeddings", "encoder_learned_pos", "decoder_learned_pos"),
+    lambda without, *learned: not (without or all(learned)),
+)
 
 
 @dataclass
@@ -59,6 +66,7 @@ class ConventionsConfig(TransformerConfig):
         None,
         "position whose sinusoid the first word gets: 0 to start from a marian_transformer;"
         " default: 2",
+        when=SINUSOIDS,
     )
     marian_epsilon: float = option(
         FAIRSEQ_EPSILON,

@@ -222,6 +222,10 @@ def require_same_conventions(
         )
     else:
         theirs = Conventions.read(note)
+    learned = cfg.encoder.learned_pos and cfg.decoder.learned_pos
+    if learned or cfg.no_token_positional_embeddings:
+        # Without sinusoids the first position has no effect.
+        theirs = theirs._replace(first_position=own.first_position)
     can_start_from_zeros = hasattr(cfg, "marian_zero_start")
     if (
         theirs.options != own.options

@@ -8,11 +8,9 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer.transformer_base import TransformerModelBase
 from fairseq.tasks import FairseqTask
-from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from ..native.families import BY_NAME
-from ..native.options.conditions import flag
 from .config import ConventionsConfig
 from .conventions import (
     add_output_bias,
@@ -20,6 +18,7 @@ from .conventions import (
     follow_conventions,
     require_same_conventions,
 )
+from .transformer_options import as_config, refuse_extras
 
 
 class ConfiguredTransformer(TransformerModelBase):
@@ -44,10 +43,8 @@ class ConfiguredTransformer(TransformerModelBase):
 
     @classmethod
     def build_model(cls, args: Any, task: FairseqTask) -> Any:
-        if isinstance(args, DictConfig):
-            plain: Any = OmegaConf.to_container(args, resolve=True)
-            args = Namespace(**plain)
-        cfg = cls.config.from_namespace(args)
+        cfg = as_config(args, cls.config)
+        refuse_extras(cfg)
         for side in ("encoder", "decoder"):
             # As text in --model-overrides it prunes a trained model; the list that its own option
             # gives cannot be read by fairseq 0.12.2.
@@ -109,19 +106,3 @@ class ConfiguredTransformer(TransformerModelBase):
         theirs = require_same_conventions(state_dict, self.cfg, self.encoder.padding_idx)
         self.decoder.parent_starts_from_zeros = theirs.zero_start
         return super().load_state_dict(state_dict, strict, model_cfg, args)
-
-
-# Options of fairseq's Transformer that the families' decoders do not read; all are off by default.
-_UNREAD = (
-    "adaptive_softmax_cutoff", "adaptive_input", "char_inputs", "cross_self_attention",
-    "no_cross_attention", "tie_adaptive_proj",
-)  # fmt: skip
-
-
-def refuse_extras(cfg: Any, architecture: str) -> None:
-    """Raises ValueError if ``cfg`` sets options of fairseq's decoder that the families' decoders do
-    not support; ``architecture`` names the model in the message."""
-    extras = [flag(name) for name in _UNREAD if getattr(cfg, name, None)]
-    extras += ["--quant-noise-pq"] * (cfg.quant_noise.pq > 0)
-    if extras:
-        raise ValueError(f"{architecture} does not support {extras[0]}; leave it out")

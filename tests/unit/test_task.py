@@ -6,9 +6,12 @@ import sys
 import pytest
 import sacrebleu
 import torch
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.data import LanguagePairDataset, ListDataset
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.logging import metrics
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from fairseq.tasks.translation import EVAL_BLEU_ORDER, TranslationTask
 from omegaconf import OmegaConf
 
@@ -23,6 +26,7 @@ from fairseq_hrt.dag.task import DagTranslationTask
 from fairseq_hrt.engine.models import build_generator
 from fairseq_hrt.hrt.config import HRTTaskConfig
 from fairseq_hrt.hrt.task import HRTTranslationTask
+from fairseq_hrt.native.families import BY_NAME, FAMILIES
 from fairseq_hrt.task import log_bleu
 from fairseq_hrt.training.config import SmoothedLossConfig
 
@@ -152,6 +156,47 @@ def test_fairseqs_options_without_effect_are_refused(tiny, options, message):
     assert task.build_model(arguments, from_checkpoint=True)
 
 
+@pytest.mark.parametrize("architecture, options, message", [
+    ("transformer", dict(no_decoder_final_norm=True), "has an effect only with --decoder-normalize"),
+    ("hrt_transformer", dict(char_inputs=True), "--char-inputs: no Transformer of fairseq reads"),
+    ("marian_transformer", dict(no_token_positional_embeddings=True, marian_first_position=1),
+     "--marian-first-position 1 has an effect only with sinusoidal positions: leave --no-token-p"),
+    ("bidirectional_transformer",
+     dict(bidirectional_directions=1, encoder_learned_pos=True, decoder_learned_pos=True,
+          marian_first_position=0),
+     "--marian-first-position 0 has an effect only with sinusoidal positions"),
+    ("dag_transformer", dict(dag_bert_init=True, decoder_embed_path="words"),
+     "--dag-bert-init has an effect only with new embeddings"),
+    ("bidirectional_transformer",
+     dict(bidirectional_vanilla_mask=True, bidirectional_independent_directions=True),
+     "--bidirectional-vanilla-mask has an effect only with two or more words a step that see each"),
+])  # fmt: skip
+def test_options_of_a_model_without_effect_are_refused(tiny, architecture, options, message):
+    """As its training begins, not where its checkpoint is decoded."""
+    kind = ARCH_MODEL_REGISTRY[architecture]
+    family = next((one for one in FAMILIES if one.model == architecture), BY_NAME["autoregressive"])
+    config = TASK_DATACLASS_REGISTRY[family.task]()
+    config.eval_bleu = False
+    task = TASK_REGISTRY[family.task](config, tiny.dictionary(), tiny.dictionary())
+    with pytest.raises(ValueError, match=message):
+        task.build_model(tiny.arguments(architecture, **options))
+    if "decoder_embed_path" not in options:
+        built = task.build_model(tiny.arguments(architecture, **options), from_checkpoint=True)
+        assert isinstance(built, kind)
+
+
+def test_a_presets_values_count_as_given_in_yaml(tiny):
+    """hrt_transformer_e6d1 has pre-norm, and with it a last normalisation to leave out."""
+    options = OmegaConf.create(
+        {"_name": "hrt_transformer_e6d1", "encoder": {"layers": 1}, "no_decoder_final_norm": True}
+    )
+    model = hrt_task(tiny).build_model(options)
+    assert model.decoder.layer_norm is None and len(model.encoder.layers) == 1
+    options = OmegaConf.create({"_name": "hrt_transformer_e6d1", "decoder": {"layrs": 1}})
+    with pytest.raises(ValueError, match="model.decoder_layrs: hrt_transformer_e6d1 has no such"):
+        hrt_task(tiny).build_model(options)
+
+
 @pytest.mark.parametrize("config, name", [
     (CtcTaskConfig(ctc_lm_path="a.arpa"), "ctc"),
     (DagTaskConfig(dag_lm_path="a.arpa", dag_decode_strategy="beam"), "dag"),
@@ -213,6 +258,27 @@ def test_the_options_of_a_criterion_are_seen_with_those_of_the_model(tiny):
         task.build_criterion(loss)
     task.build_model(tiny.arguments("dag_transformer", dag_upsample_base="predict"))
     task.build_criterion(loss)
+
+
+@pytest.mark.parametrize("loss", ["dag_nll_loss", "dag_fuzzy_loss"])
+@pytest.mark.parametrize("strategy, schedule, message", [
+    ("cmlm", "0.4", "--dag-glance-schedule 0.4 has an effect only with a --dag-glance-strategy oth"),
+    ("cmlm", "0", "--dag-glance-strategy cmlm has an effect only with a --dag-glance-schedule abo"),
+    ("fix", "0.4", None),
+])  # fmt: skip
+def test_a_schedule_that_the_strategy_does_not_read_is_refused(
+    tiny, loss, strategy, schedule, message
+):
+    task = DagTranslationTask(DagTaskConfig(seed=1), tiny.dictionary(), tiny.dictionary())
+    task._trained_options = {}
+    config = CRITERION_DATACLASS_REGISTRY[loss](
+        _name=loss, dag_glance_strategy=strategy, dag_glance_schedule=schedule
+    )
+    if message is None:
+        task.build_criterion(config)
+        return
+    with pytest.raises(ValueError, match=message):
+        task.build_criterion(config)
 
 
 @pytest.mark.parametrize("family, options, loss", [

@@ -43,8 +43,8 @@ def test_the_start(tiny, start):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(adaptive_softmax_cutoff=[5]), "does not support --adaptive-softmax-cutoff"),
-        (dict(cross_self_attention=True), "does not support --cross-self-attention"),
+        (dict(adaptive_softmax_cutoff=[5]), "--adaptive-softmax-cutoff: only fairseq's own"),
+        (dict(cross_self_attention=True), "--cross-self-attention: only fairseq's own"),
         (
             dict(marian_cell="ssru", checkpoint_activations=True),
             "--marian-cell ssru supports neither --checkpoint-activations",

@@ -155,7 +155,11 @@ def test_variants_of_attention_are_refused_by_name():
         pass
 
     check_attention(make_attention(self_attention=True))
+    # The package need not be installed.
+    other = make_attention(self_attention=True)
+    other.use_xformers = True
     refused = {
+        "xformers": other,
         "add_bias_kv": make_attention(self_attention=True, add_bias_kv=True),
         "add_zero_attn": make_attention(self_attention=True, add_zero_attn=True),
         "Sparse": Sparse(WIDTH, HEADS, self_attention=True),

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from fairseq.modules.quantization.scalar import quantize_model_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -294,6 +295,13 @@ def test_packing_in_inference_mode_leaves_trainable_parameters(tiny):
 def test_unsupported_parts_are_named(tiny, overrides, message):
     with pytest.raises(UnsupportedModelError, match=message):
         TransformerEngine(tiny.model(**overrides))
+
+
+def test_quantised_layers_are_named(tiny):
+    model = tiny.model()
+    quantize_model_(model, p=0.1)
+    with pytest.raises(UnsupportedModelError, match=r"quantised \(--quant-noise-scalar\)"):
+        TransformerEngine(model)
 
 
 def test_learned_positions_run_out_by_name(tiny):

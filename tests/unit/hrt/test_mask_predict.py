@@ -187,11 +187,24 @@ def test_what_has_no_effect_or_no_sense_is_refused(tiny):
     with pytest.raises(ValueError, match="--hrt-relative-window -1 must not be negative"):
         built(tiny, "mask_predict_transformer", hrt_relative_window=-1)
     task = task_of(tiny)
-    for name in ("truncate_source", "load_alignments", "num_batch_buckets"):
+    for name in ("truncate_source", "load_alignments", "num_batch_buckets",
+                 "required_seq_len_multiple"):  # fmt: skip
+        default = getattr(task.cfg, name)
         setattr(task.cfg, name, 2)
         with pytest.raises(ValueError, match=f"--{name.replace('_', '-')}: translation_mask_pred"):
             task.build_model(arguments)
-        setattr(task.cfg, name, 0)
+        setattr(task.cfg, name, default)
+    task.cfg.eval_bleu_remove_bpe = "@@ "
+    with pytest.raises(ValueError, match="--eval-bleu-remove-bpe has an effect only with --eval-b"):
+        task.build_model(arguments)
+    task.cfg.eval_bleu_remove_bpe = None
+    for options, message in (
+        (dict(no_decoder_final_norm=True), "--no-decoder-final-norm has an effect only with"),
+        (dict(no_cross_attention=True), "--no-cross-attention: only fairseq's own"),
+        (dict(apply_bert_init=True, encoder_embed_path="words"), "leave it or these paths out"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            task.build_model(tiny.arguments("mask_predict_transformer", **options))
     task.cfg.eval_bleu = True
     with pytest.raises(ValueError, match="--eval-bleu: .* by its loss alone; leave"):
         task.build_model(arguments)

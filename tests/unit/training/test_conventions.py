@@ -75,6 +75,22 @@ def test_sinusoids_from_any_position(rows, first, left, size):
     assert list(module.state_dict()) == ["_float_tensor"]
 
 
+@pytest.mark.parametrize("without", [
+    dict(encoder_learned_pos=True, decoder_learned_pos=True),
+    dict(no_token_positional_embeddings=True),
+])  # fmt: skip
+def test_without_sinusoids_the_first_position_may_differ(tiny, without):
+    """A training refuses to be given it, so that of a checkpoint cannot be demanded."""
+    start = tiny.model("marian_transformer", marian_output_bias="no", **without).state_dict()
+    own = dict(activation_fn="swish", marian_epsilon=1e-6, bidirectional_directions=1)
+    model = tiny.model("bidirectional_transformer", **own, **without)
+    assert start[NOTE][1] == 0 and model.state_dict()[NOTE][1] == 2
+    model.load_state_dict(dict(start))
+    counting = {**without, "no_token_positional_embeddings": False, "encoder_learned_pos": False}
+    with pytest.raises(ValueError, match="--marian-first-position 0"):
+        tiny.model("bidirectional_transformer", **own, **counting).load_state_dict(dict(start))
+
+
 def test_layers_that_a_training_may_drop_follow_the_activation(tiny):
     drop = dict(encoder_layerdrop=0.5, decoder_layerdrop=0.5, encoder_layers=8, decoder_layers=8)
     model = tiny.model("bidirectional_transformer", activation_fn="swish", **drop)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from fairseq_hrt.training import model
 from fairseq_hrt.training.model_options import flat_names, flatten_options
 
 FAMILIES = ("hrt", "bidirectional", "dag", "ctc")
@@ -50,6 +51,8 @@ def configuration(monkeypatch, architecture, given):
         return Namespace(cfg=cfg, apply=lambda function: None, decoder=decoder)
 
     monkeypatch.setattr(TransformerModelBase, "build_model", classmethod(build))
+    # Those that are refused would reach it, too.
+    monkeypatch.setattr(model, "refuse_extras", lambda cfg: None)
     ARCH_CONFIG_REGISTRY[architecture](given)
     return ARCH_MODEL_REGISTRY[architecture].build_model(given, task).cfg
 

@@ -27,9 +27,7 @@ def sentences(words, eos):
 
 def truncated(lines, eos):
     """As ``--truncate-source`` does it."""
-    return AppendTokenDataset(
-        TruncateDataset(StripTokenDataset(lines, eos), LONGEST - 1), eos
-    )
+    return AppendTokenDataset(TruncateDataset(StripTokenDataset(lines, eos), LONGEST - 1), eos)
 
 
 @pytest.mark.parametrize("buckets", [0, 2])
@@ -52,5 +50,5 @@ def test_sizes_are_those_of_the_batches(tiny, cut, files, buckets):
     expected = batch["target"].ne(tiny.PAD).sum(1).tolist()
     assert target_sizes(data)[order].tolist() == expected
     assert shortest_target_sizes(data, 0.0)[order].tolist() == expected
-    # What fairseq itself says differs, or this test would compare nothing.
+    # fairseq's own sizes differ, or this test would compare nothing.
     assert (data.src_sizes.tolist() != source_sizes(data).tolist()) == (cut or buckets > 0)
