@@ -506,17 +506,22 @@ def plenty_capacity(matrix: Matrix, budget: Budget = PLENTY) -> None:
 
 
 def ctc_students(matrix: Matrix, budget: Budget, small: Fields) -> List[str]:
-    """CTC by likelihood, with three decoder layers and with the options ``small``, and the latter
-    after n-gram alignment, in the shares of graphs. Returns the names."""
+    """CTC by likelihood, with three decoder layers and with the options ``small``, and each after
+    n-gram alignment, in the shares of graphs. Returns the names but that of n-grams with three."""
     aligned = budget.updates * 3 // 20
-    names = [f"{budget.name}-{kind}" for kind in ("ctc", "ctc-2", "ctc-ngram-2")]
+    first, second = f"{budget.name}-ctc", f"{budget.name}-ctc-2"
     every = {**budget.every(), "updates": budget.updates - aligned}
-    matrix.train(names[0], CTC, **every)
+    after = {"updates": aligned, "lr": 0.0003, "save": aligned // 9, "criterion": "ctc_ngram_loss"}
+    matrix.train(first, CTC, **every)
+    matrix.train(f"{budget.name}-ctc-ngram", CTC, **{**every, **after, "start": first})
     every |= small
-    matrix.train(names[1], CTC, **every)
-    every |= {"updates": aligned, "lr": 0.0003, "save": aligned // 9, "start": names[1]}
-    matrix.train(names[2], CTC, **every, criterion="ctc_ngram_loss")
-    return names
+    matrix.train(second, CTC, **every)
+    last = f"{budget.name}-ctc-ngram-2"
+    matrix.train(last, CTC, **{**every, **after, "start": second})
+    return [first, second, last]
+
+
+CTC_GREEDY = "task=translation_ctc,beam=1"
 
 
 def plenty_two_layers(matrix: Matrix, budget: Budget = PLENTY) -> None:
@@ -525,18 +530,33 @@ def plenty_two_layers(matrix: Matrix, budget: Budget = PLENTY) -> None:
     own = budget.name
     every: Fields = {**FROM_NOTHING, "layers": (3, 2)}
     hybrid, pair = f"{hrt_name(own, '2')}-2", f"{own}-ib-2"
-    matrix.train(hybrid, hrt_options(budget, "2"), **{**budget.every(), **every})
-    matrix.train(pair, DISTINCT, **{**budget.every(), **every})
-    seeds = [system("AT 3+2 greedy", f"{own}-at-2", AT_GREEDY), ib("IBDecoder 3+2 greedy", pair, 1)]
-    for seed in SEEDS:
-        other = f"{pair}-seed-{seed}"
-        matrix.train(other, DISTINCT, **{**budget.every(), **every}, seed=seed)
-        seeds.append(ib(f"IBDecoder 3+2 seed {seed} greedy", other, 1))
-    against = dict.fromkeys(titles_of(seeds[1:]), "AT 3+2 greedy")
-    matrix.test(f"test-{pair}-seeds", seeds, against=against)
+    best_two: Dict[str, Tuple[Fields, Callable[[str, str], str]]] = {
+        hybrid: (
+            hrt_options(budget, "2"),
+            lambda name, seed: hrt(f"HRT for k=2 alone 3+2{seed}", name, 2, (1, 1)),
+        ),
+        pair: (DISTINCT, lambda name, seed: ib(f"IBDecoder 3+2{seed} greedy", name, 1)),
+    }
+    baseline = system("AT 3+2 greedy", f"{own}-at-2", AT_GREEDY)
+    for name, (options, way) in best_two.items():
+        matrix.train(name, options, **{**budget.every(), **every})
+        seeds = [way(name, "")]
+        for seed in SEEDS:
+            other = f"{name}-seed-{seed}"
+            matrix.train(other, options, **{**budget.every(), **every}, seed=seed)
+            seeds.append(way(other, f" seed {seed}"))
+        against = dict.fromkeys(titles_of(seeds), "AT 3+2 greedy")
+        matrix.test(f"test-{name}-seeds", [baseline, *seeds], against=against)
     graph_students(matrix, budget, 1, "-2", **every)
     names = ctc_students(matrix, budget, every)
     outputs = dict(zip(("CTC", "CTC 3+2", "CTC n-grams 3+2"), names))
+    greedy = system("AT greedy", f"{own}-at", AT_GREEDY)
+    aligned = [
+        system(f"{title} greedy", name, CTC_GREEDY)
+        for title, name in (("CTC", names[0]), ("CTC n-grams", f"{own}-ctc-ngram"))
+    ]
+    against = dict.fromkeys(titles_of(aligned), "AT greedy")
+    matrix.test(f"test-{own}-ctc-ngram", [greedy, *aligned], against=against)
 
     def systems(engine: str) -> List[str]:
         """The Transformers and all of these, greedily."""
@@ -549,8 +569,7 @@ def plenty_two_layers(matrix: Matrix, budget: Budget = PLENTY) -> None:
         graph = f"{own}-fa-dat-1-2"
         found.append(dag("FA-DAT 3+2 greedy", graph, "greedy", engine=engine))
         for title, name in outputs.items():
-            way = "task=translation_ctc,beam=1"
-            found.append(system(f"{title} greedy", name, way, engine=engine))
+            found.append(system(f"{title} greedy", name, CTC_GREEDY, engine=engine))
         return found
 
     exact = systems(EXACT)
