@@ -49,12 +49,21 @@ class Condition:
         )
 
     def __and__(self, other: "Condition") -> "Condition":
-        count = len(self.reads)
-        return Condition(
-            f"{self.text} and {other.text}",
-            self.reads + other.reads,
-            lambda *values: self.test(*values[:count]) and other.test(*values[count:]),
+        return _Both(
+            f"{self.text} and {other.text}", self.reads + other.reads, lambda *_: True, self, other
         )
+
+
+@dataclass(frozen=True)
+class _Both(Condition):
+    """Two conditions that have to hold; each is judged by the options that it reads itself, of
+    which those of the other may be missing."""
+
+    one: Condition
+    other: Condition
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        return self.one.holds(values) and self.other.holds(values)
 
 
 def chosen(name: str, *choices: str) -> Condition:
@@ -87,8 +96,18 @@ def same(value: Any, other: Any) -> bool:
     return bool(value == other) or str(value) == str(other)
 
 
+def _in_chunks(chunk: Any, table: Any) -> bool:
+    # A table that cannot be read is refused elsewhere.
+    entries = str(table).split(",") if str(chunk) == "auto" else [str(chunk)]
+    return any(entry.rpartition(":")[2].strip().lstrip("0") != "1" for entry in entries)
+
+
 # Conditions that several options share.
-IN_CHUNKS = other_than("hrt_decode_chunk", "1")
+IN_CHUNKS = Condition(
+    "--hrt-decode-chunk other than 1, or auto with another size than 1 in --hrt-chunk-table",
+    ("hrt_decode_chunk", "hrt_chunk_table"),
+    _in_chunks,
+)
 SUPPRESSING = chosen("dag_decode_strategy", "lookahead", "sample")
 WITH_CANDIDATES = Condition(
     "--dag-decode-strategy sample, or lookahead with --dag-no-repeat-consecutive or"

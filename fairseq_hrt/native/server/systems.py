@@ -330,7 +330,7 @@ def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> D
     for name, value in (_several(bundle) or {}).items():
         when = SCHEMA[name].when
         # Word by word, for example, nothing is completed by a second stage.
-        if when is not None and not when.holds(usual):
+        if when is not None and not when.holds({**vars(DecodingOptions()), **usual}):
             continue
         if value is True:
             value = min(beam, max(hypotheses, int(usual.get(name, beam))))

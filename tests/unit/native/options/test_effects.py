@@ -49,7 +49,12 @@ def words(directions, tokens, block=None):
     )
 
 
+def chunks(size, table="10:1,30:2,inf:1"):
+    return dict(hrt_decode_chunk=size, hrt_chunk_table=table)
+
+
 PLAIN = dag("lookahead", dag_keep_repeats=False)
+WORD_BY_WORD = [chunks("1"), chunks("01"), chunks("auto", "inf:1"), chunks("auto", "9:1, inf:01")]
 # option: a value, what must stand beside it, beside what it does nothing, and how the message ends.
 CASES = {
     "lenpen": (0.6, {}, [dict(unnormalized=True)], "scores divided by lengths: remove --unnormalized"),
@@ -61,9 +66,9 @@ CASES = {
     "hrt_curriculum_steps": (9, dict(hrt_curriculum_power=0.5), [dict(hrt_curriculum_power=0), dict(hrt_curriculum_power=0.0)], "--hrt-curriculum-power other than 0"),
     "hrt_eval_autoregressive": (True, dict(eval_bleu=True), [dict(eval_bleu=False)], "--eval-bleu"),
     "hrt_chunk_table": ("10:1,inf:2", dict(hrt_decode_chunk="auto"), [dict(hrt_decode_chunk=None), dict(hrt_decode_chunk="3")], "--hrt-decode-chunk auto"),
-    "hrt_nat_beam": (1, dict(hrt_decode_chunk=None), [dict(hrt_decode_chunk="1")], "--hrt-decode-chunk other than 1"),
-    "hrt_eos_last_chunk": (True, dict(hrt_decode_chunk="auto"), [dict(hrt_decode_chunk="1")], "--hrt-decode-chunk other than 1"),
-    "hrt_scoring": ("eq2", dict(hrt_decode_chunk="auto", unnormalized=False), [dict(hrt_decode_chunk="1", unnormalized=False), dict(hrt_decode_chunk=None, unnormalized=True)], "remove --unnormalized"),
+    "hrt_nat_beam": (1, chunks(None), WORD_BY_WORD, "another size than 1 in --hrt-chunk-table"),
+    "hrt_eos_last_chunk": (True, chunks("auto"), WORD_BY_WORD, "another size than 1 in --hrt-chunk-table"),
+    "hrt_scoring": ("eq2", dict(chunks("auto"), unnormalized=False), [*(dict(ones, unnormalized=False) for ones in WORD_BY_WORD), WORD_BY_WORD[0], dict(chunks(None), unnormalized=True)], "remove --unnormalized"),
     "hrt_draft_width": (4, dict(hrt_draft_chunk=2), [dict(hrt_draft_chunk=None)], "--hrt-draft-chunk"),
     "bidirectional_distinct_starts": (True, words(2, 1), [words(1, 2)], "--bidirectional-directions 2 or more"),
     "bidirectional_vanilla_mask": (True, words(1, 2), [words(1, 1), words(2, 1, 1)], "--bidirectional-block)"),

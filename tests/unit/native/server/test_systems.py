@@ -150,6 +150,16 @@ def test_alternatives_never_narrow_a_beam(bundled, own, asked, expected):
     assert found == {"lenpen": 0.6, "beam": expected[0], "nbest": 3, "hrt_nat_beam": expected[1]}
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [{"hrt_decode_chunk": "1"}, {"hrt_decode_chunk": "auto", "hrt_chunk_table": "9:1,inf:1"}],
+)
+def test_word_by_word_no_second_stage_completes_alternatives(chosen):
+    system = served("a", "en", "de", "translation_hrt")
+    system.options.update(chosen)
+    assert alternatives_options(system, 3, {}) == {"beam": 5, "nbest": 3}
+
+
 def test_other_choices_of_a_request_stay():
     system = served("a", "en", "de", "translation_dag")
     asked = {"dag_decode_strategy": "lookahead", "nbest": 7, "beam": 4}
