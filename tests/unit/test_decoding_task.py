@@ -200,6 +200,21 @@ def test_what_only_a_search_reads_is_refused_where_references_are_rated(tiny, op
     assert task.build_generator([tiny.model()], GenerationConfig(score_reference=True))
 
 
+def test_fairseqs_options_of_a_search_are_reported_where_references_are_rated(tiny, caplog):
+    """They stand in commands that translate and that score; fairseq aligns what it scores."""
+    given = dict(beam=1, lenpen=0.6, unnormalized=True, nbest=1)
+    args = GenerationConfig(score_reference=True, print_alignment="hard", **given)
+    assert make_task(tiny).build_generator([tiny.model()], args)
+    assert [one for one in caplog.messages if " with --score-reference: " in one] == [
+        f"{option} with --score-reference: PyTorch scores the references, without any search;"
+        f" leave out {option.split()[0]}"
+        for option in ("--beam 1", "--lenpen 0.6", "--unnormalized")
+    ]
+    args = GenerationConfig(score_reference=True, retain_iter_history=True)
+    with pytest.raises(ValueError, match="^--retain-iter-history with --score-reference: "):
+        make_task(tiny).build_generator([tiny.model()], args)
+
+
 @pytest.mark.parametrize(
     "common, reason",
     [

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Container, Dict, Mapping, Optional
 
 from ..families import FAMILIES, Family
-from .conditions import flag
+from .conditions import flag, same
 from .option import Option
 from .schema import CALLER, EVERY_TASK, FAIRSEQ, SCHEMA
 from .values import NEUTRAL, DecodingOptions
@@ -97,32 +97,47 @@ def settled(
     return replace(options, **changes) if changes else options
 
 
+# fairseq's options that print what only a search finds.
+_PRINTED = ("print_alignment", "retain_iter_history")
+
+
 def require_rating(
     options: DecodingOptions, family: Family, given: Optional[Container[str]] = None
 ) -> None:
     """Refuses options that do not change the scores of given translations (``--score-reference``).
-    fairseq's own options are not checked.
+    fairseq's own, such as ``beam`` and ``max_len_b``, often stand in commands that translate and
+    that score; of these a warning is logged.
 
     Args:
         options: the options to check.
         family: the task's family; values that this family's ``default`` sets are accepted.
-        given: names of the options that the user gives now; only these are refused. None: all.
+        given: names of the options that the user gives now; only these are checked. None: all.
 
     Raises:
         ValueError: an option has no effect on such scores; the message names the option.
     """
+    rating = {name: option for name, option in SCHEMA.items() if option.rates}
+    set_aside(vars(options), given, rating)
     for name, value in options.changed().items():
         option = SCHEMA[name]
-        if option.origin in (FAIRSEQ, CALLER) or option.rates:
+        if option.origin == CALLER or option.rates or same(value, family.default.get(name)):
             continue
-        if value in (family.default.get(name), "torch") or not (given is None or name in given):
+        # PyTorch scores, whatever the engine.
+        if value == "torch" or not (given is None or name in given):
             continue
         why = "PyTorch scores the references, without any search"
         if name == "forced_start":
             why = "references have their own beginning"
-        raise ValueError(
-            f"{flag(name)} {value} with --score-reference: {why}; leave out {flag(name)}"
-        )
+        if name == "print_alignment":
+            if not family.model:
+                # fairseq's own scorer aligns, too.
+                continue
+            why = f"the references of a {family.model} are not aligned"
+        shown = flag(name) if value is True else f"{flag(name)} {value}"
+        message = f"{shown} with --score-reference: {why}; leave out {flag(name)}"
+        if option.origin != FAIRSEQ or name in _PRINTED:
+            raise ValueError(message)
+        logger.warning("%s", message)
 
 
 # How options begin that belong to fairseq's own searches alone.

@@ -171,6 +171,23 @@ def test_the_task_scores_with_the_chunk_size_of_decoding(hrt, choice, kind):
     )
 
 
+@pytest.mark.parametrize(
+    "own, of_command, refused",
+    [
+        (
+            {"hrt_decode_chunk": "3", "hrt_chunk_table": "9:2,inf:3"}, {},
+            "--hrt-chunk-table 9:2,inf:3 has an effect only with --hrt-decode-chunk auto",
+        ),
+        ({}, {"print_alignment": "hard"},
+         "--print-alignment hard with --score-reference: the references of a hrt_transformer are"),
+    ],
+)  # fmt: skip
+def test_what_changes_no_score_is_refused(hrt, own, of_command, refused):
+    task, model = hrt.task(**own)
+    with pytest.raises(ValueError, match=f"^{refused}"):
+        task.build_generator([model], SimpleNamespace(score_reference=True, **of_command))
+
+
 def test_an_untrained_chunk_size_cannot_be_scored(hrt):
     task, model = hrt.task(hrt_decode_chunk="4")
     with pytest.raises(ValueError, match="chunk size 4 was not trained"):
