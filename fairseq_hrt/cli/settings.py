@@ -5,14 +5,10 @@ Options with a flag of their own are those that a request to the server may also
 """
 
 import argparse
-import ast
-import importlib.util
-from pathlib import Path
-from typing import Container, Dict, List, Sequence
+from typing import Container, Dict, Sequence
 
-from ..native.bundles.data_options import SEARCH
 from ..native.options.conditions import did_you_mean, flag
-from ..native.options.misplaced import MISPLACED
+from ..native.options.misplaced import DECODING, MISPLACED
 from ..native.options.schema import CALLER, ENGINES
 from ..native.options.values import KINDS, SCHEMA, check_value
 
@@ -106,8 +102,7 @@ def read_settings(pairs: Sequence[str], more: Container[str] = ()) -> Dict[str, 
 
     Raises:
         ValueError: a value lacks ``=``; or its option is given twice, has a value that is not
-            permitted, is for another option of the command, or exists neither in this package nor
-            in fairseq.
+            permitted, is for another option of the command, or is none of decoding.
     """
     settings: Dict[str, str] = {}
     for pair in pairs:
@@ -136,32 +131,10 @@ def read_settings(pairs: Sequence[str], more: Container[str] = ()) -> Dict[str, 
 
 
 def _require_known(name: str, pair: str) -> None:
-    own = [own for own, option in SCHEMA.items() if option.origin != CALLER]
-    own += ["replace_unk", "task"]
-    foreign = fairseq_options()
-    # Without fairseq only its search options exist.
-    if name in own or name in (foreign or SEARCH):
-        return
-    listed = "--options explains all" if foreign else "translate --help lists the common ones"
-    elsewhere = [one for one, (instead, _) in MISPLACED.items() if instead]
-    meant = did_you_mean(name, [*own, *sorted(SEARCH), *elsewhere])
-    raise ValueError(f"--set {pair}: there is no such option{meant or f'; fairseq-hrt {listed}'}")
-
-
-def fairseq_options() -> List[str]:
-    """The names of the options of fairseq's commands and translation task, read from fairseq's
-    source, since importing it would load PyTorch; empty if it is not installed."""
-    found = importlib.util.find_spec("fairseq")
-    if found is None or found.origin is None:
-        return []
-    folder = Path(found.origin).parent
-    trees = [
-        ast.parse((folder / name).read_text("utf-8"))
-        for name in ("dataclass/configs.py", "tasks/translation.py")
-    ]
-    return [
-        node.target.id
-        for tree in trees
-        for node in ast.walk(tree)
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    ]
+    if name not in DECODING:
+        elsewhere = [one for one, (instead, _) in MISPLACED.items() if instead]
+        meant = did_you_mean(name, [*sorted(DECODING), *elsewhere])
+        listed = "translate --help lists the common ones"
+        raise ValueError(
+            f"--set {pair}: there is no such option of decoding{meant or f'; fairseq-hrt {listed}'}"
+        )

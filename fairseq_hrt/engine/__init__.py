@@ -14,7 +14,12 @@ from .counters import GenerationCounters
 from .ensemble import EngineEnsemble, reorder
 from .fairseq_dictionary import TaskDictionary
 from .fairseq_hypothesis import from_fairseq, to_fairseq
-from .fairseq_options import check_ranges, options_of_command
+from .fairseq_options import (
+    check_ranges,
+    options_of_command,
+    require_decoding_options,
+    require_effect,
+)
 from .generator import AutoregressiveGenerator, EngineGenerator
 from .language_model import LanguageModel
 from .layers import FairseqModule, UnsupportedModelError
@@ -73,6 +78,8 @@ __all__ = [
     "recur",
     "relative_index",
     "reorder",
+    "require_decoding_options",
+    "require_effect",
     "search",
     "single_step",
     "to_fairseq",

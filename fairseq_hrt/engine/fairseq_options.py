@@ -2,13 +2,17 @@
 of this package supports."""
 
 from argparse import Namespace
-from dataclasses import fields
-from typing import Any, Dict, List, Union
+from dataclasses import fields, is_dataclass
+from typing import Any, Container, Dict, Iterable, List, Union
 
-from fairseq.dataclass.configs import GenerationConfig
+from fairseq.dataclass.configs import FairseqConfig, GenerationConfig
+from fairseq.tasks.translation import TranslationConfig
 from omegaconf import DictConfig
 
-from ..native.options.conditions import did_you_mean
+from ..native.options.conditions import NORMALISED, at_least, did_you_mean, given, other_than
+from ..native.options.effects import set_aside
+from ..native.options.misplaced import DECODING
+from ..native.options.option import Option
 from ..native.options.schema import FAIRSEQ
 from ..native.options.values import SCHEMA, DecodingOptions, flag, options_of, read_value
 
@@ -43,6 +47,31 @@ _INSTEAD = {
         "fairseq's commands replace <unk> by counting words after the subwords were joined, which"
         " finds the wrong source words; give --unkpen inf instead, which forbids <unk>"
     ),
+}
+# All options of fairseq's commands and of its translation task, under all their names.
+_OF_FAIRSEQ = {
+    name.lstrip("-").replace("-", "_")
+    for config in (FairseqConfig(), *vars(FairseqConfig()).values(), TranslationConfig())
+    if is_dataclass(config)
+    for own in fields(config)
+    for name in (own.name, own.metadata.get("argparse_alias", ""))
+}
+_DEFAULT = {own.name: own.default for own in fields(GenerationConfig)}
+_ITERATIVE = [name for name in _DEFAULT if name.startswith("iter_decode_")]
+_BY_WORD = ("sampling", "match_source_len", "diversity_rate", "diverse_beam_groups")
+_OWN_BY_WORD = [own.name for own in options_of(FAIRSEQ) if own.name != "retain_iter_history"]
+# When fairseq's own searches read their options.
+_WHEN = {
+    **dict.fromkeys((*_OWN_BY_WORD, *_BY_WORD), other_than("task", "translation_lev")),
+    **dict.fromkeys(_ITERATIVE, other_than("task", "translation")),
+    **dict.fromkeys(("sampling_topk", "sampling_topp"), given("sampling")),
+    "lenpen": other_than("task", "translation_lev") & NORMALISED,
+    "diverse_beam_strength": at_least("diverse_beam_groups", 1),
+    "retain_dropout_modules": given("retain_dropout"),
+}
+_SEARCHES = {
+    name: Option(_DEFAULT[name], when=when, neutral=(1,) if name == "beam" else ())
+    for name, when in _WHEN.items()
 }
 
 
@@ -83,6 +112,35 @@ def check_ranges(args: Arguments) -> None:
         ValueError: a value is out of range; the message names the flag.
     """
     DecodingOptions.parse(_given(args))
+
+
+def require_decoding_options(names: Iterable[str], subject: str) -> None:
+    """Refuses options of fairseq's commands that change no translation of this package's commands,
+    such as ``--num-shards``; options of plugins' tasks pass.
+
+    Args:
+        names: the options that the user gave.
+        subject: whose options these are; the message begins with it.
+
+    Raises:
+        ValueError: there is such an option; the message names it.
+    """
+    for name in names:
+        if name in _OF_FAIRSEQ and name not in DECODING:
+            raise ValueError(f"{subject}: {flag(name)} changes no translation; leave it out")
+
+
+def require_effect(config: DictConfig, named: Container[str]) -> None:
+    """Refuses options of fairseq's own searches that have no effect.
+
+    Args:
+        config: the command's configuration.
+        named: names of the options that the user gave; only these are refused.
+
+    Raises:
+        ValueError: such an option is given; the message names it and what it needs.
+    """
+    set_aside({**config.generation, "task": config.task._name}, named, _SEARCHES)
 
 
 def refuse_unknown(given: Dict[str, Any]) -> None:

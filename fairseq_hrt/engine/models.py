@@ -36,7 +36,7 @@ from ..loading.language_tokens import TASK as MULTILINGUAL
 from ..native.decoding import Hypothesis, NumericalError
 from ..native.families import LEFT_TO_RIGHT
 from ..native.options.conditions import flag
-from . import EngineGenerator, NativeGenerator, check_ranges, from_fairseq
+from . import EngineGenerator, NativeGenerator, check_ranges, from_fairseq, require_effect
 
 _NO_NUMBERS = "the model found no translation whose probability is a number"
 
@@ -337,14 +337,23 @@ def build_generator(
     Args:
         config: the command's configuration.
         given: names of the options that the user gave, which must have an effect; None: all
-            (:class:`~..decoding_task.DecodingTask`). Other tasks ignore it.
+            (:class:`~..decoding_task.DecodingTask`), with other tasks none.
 
     Raises:
-        ValueError: no decoder supports an option; fairseq's own generators would fail later, or not
-            at all.
+        ValueError: no decoder supports an option, or it has no effect; fairseq's own generators
+            would fail later, or not at all.
     """
     check_ranges(config.generation)
     if given is not None:
+        draws = str(getattr(config.task, "dag_decode_strategy", "")) == "sample"
+        if "seed" in given and not (draws or config.generation.sampling):
+            raise ValueError(
+                f"--seed {config.common.seed}: this search draws nothing at random; leave --seed"
+                " out"
+            )
+        # DecodingTask checks its options itself.
+        if not hasattr(task, "given"):
+            require_effect(config, given)
         task.given = given
     return task.build_generator(
         models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0}

@@ -26,7 +26,7 @@ from fairseq import tasks
 from fairseq.data import LanguagePairDataset
 
 from ..decoding_task import numbers
-from ..engine import EngineGenerator
+from ..engine import EngineGenerator, require_decoding_options
 from ..engine.graphs import free_dropped
 from ..engine.models import (
     build_generator,
@@ -241,11 +241,6 @@ class TorchDecoder:
         first call also loads the models. ``folder``: a path of the bundle without a colon, see
         :func:`splittable`; ``wanted`` (results) and ``given`` (names): as in :meth:`prepare`."""
         config = self._configuration(chosen, folder, given)
-        draws = str(getattr(config.task, "dag_decode_strategy", "")) == "sample"
-        if "seed" in given and not (draws or config.generation.sampling):
-            raise ValueError(
-                f"--seed {chosen['seed']}: this search draws nothing at random; leave --seed out"
-            )
         if config.generation.prefix_size:
             raise ValueError(
                 f"prefix_size={config.generation.prefix_size}: there are no target lines to"
@@ -288,6 +283,7 @@ class TorchDecoder:
         switches that are off.
         """
         bundle = self.bundle
+        require_decoding_options(given, "decoding options")
         paths = os.pathsep.join(str(folder / path.name) for path in bundle.paths)
         arguments = [
             str(folder), "--path", paths, "--task", chosen.get("task", bundle.task),

@@ -10,7 +10,7 @@ from fairseq.data import Dictionary, FairseqDataset
 from torch import Tensor, nn
 
 from ...decoding_task import numbers
-from ...engine import GenerationCounters, NativeGenerator
+from ...engine import GenerationCounters, NativeGenerator, require_decoding_options
 from ...engine.models import (
     build_generator,
     choose_device,
@@ -23,6 +23,9 @@ from ...loading.checkpoints import reading, task_of_checkpoint
 from ...native.decoding import Hypothesis
 from ...native.text.recipe import kind_of_subwords
 from .specification import SystemSpec, generate_arguments
+
+# Options of systems besides those of decoding: how sentences are read and words are joined.
+OF_SYSTEMS = {"dataset_impl", "post_process", "remove_bpe", "truncate_source"}
 
 
 def subwords(dictionary: Dictionary, tokens: Sequence[int]) -> str:
@@ -80,6 +83,7 @@ class System:
         options: Optional[Mapping[str, str]] = None,
     ) -> None:
         self.spec, self.name, self.task_name = spec, spec.name, task_name
+        require_decoding_options(spec.given - OF_SYSTEMS, spec.subject)
         chosen = spec if options is None else replace(spec, options=options)
         self.config = generation_config(generate_arguments(chosen, data, task_name), spec.subject)
         if "engine" in self.config.task:

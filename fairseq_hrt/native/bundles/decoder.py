@@ -17,7 +17,7 @@ from ..decoding import Hypothesis
 from ..runtime.engine import Cancelled
 
 # Decoding options that take effect when models are loaded, and in no later call.
-OF_LOADING = ("fp16", "bf16", "model_overrides")
+OF_LOADING = ("fp16", "bf16", "model_overrides", "retain_dropout", "retain_dropout_modules")
 
 
 class Watch(NamedTuple):

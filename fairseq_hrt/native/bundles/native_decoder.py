@@ -29,11 +29,11 @@ from .decoder import Wanted, Watch
 from .shortlist import read_shortlist
 from .translation import longest_first
 
-# Options of fairseq-generate that do not change what is decoded.
+# Options of fairseq-generate that do not change what is decoded here, and that bundles may set or
+# that change what PyTorch decodes.
 WITHOUT_EFFECT = (
-    "cpu", "post_process", "remove_bpe", "quiet", "log_format", "log_interval", "num_workers",
-    "max_tokens", "print_step", "seed", "required_batch_size_multiple",
-    "skip_invalid_size_inputs_valid_test", "batch_size", "left_pad_source", "retain_iter_history",
+    "cpu", "left_pad_source", "post_process", "print_step", "remove_bpe", "retain_iter_history",
+    "seed",
 )  # fmt: skip
 
 

@@ -1,7 +1,9 @@
-"""Names that are not options of decoding, though another command or call has them. Standard library
-only."""
+"""Which of fairseq's options belong to decoding, and names that do not, though another command or
+call has them. Standard library only."""
 
 from typing import Any, Dict, Mapping, Tuple
+
+from .schema import CALLER, SCHEMA
 
 # {name: what takes its place (on the command line, in Python)}; empty texts: nothing does.
 MISPLACED: Dict[str, Tuple[str, str]] = {
@@ -24,11 +26,25 @@ MISPLACED: Dict[str, Tuple[str, str]] = {
     # The bundle decides it, or it changes nothing.
     **dict.fromkeys(
         "bpe gen_subset log_format log_interval num_workers post_process print_step quiet"
-        " remove_bpe required_batch_size_multiple results_path skip_invalid_size_inputs_valid_test"
-        " source_lang target_lang tokenizer weights".split(),
+        " remove_bpe required_batch_size_multiple results_path retain_iter_history"
+        " skip_invalid_size_inputs_valid_test source_lang target_lang tokenizer weights".split(),
         ("", ""),
     ),
 }
+# Options that change what a loaded model translates. The other hundreds of fairseq's commands are
+# for trainings, for reading data, or for what the commands print.
+DECODING = frozenset(
+    (
+        *(name for name, option in SCHEMA.items() if option.origin != CALLER),
+        *"""
+        bf16 cpu diverse_beam_groups diverse_beam_strength diversity_rate fp16
+        iter_decode_eos_penalty iter_decode_force_max_iter iter_decode_max_iter
+        iter_decode_with_beam iter_decode_with_external_reranker left_pad_source match_source_len
+        max_source_positions model_overrides replace_unk retain_dropout retain_dropout_modules
+        sampling sampling_topk sampling_topp score_reference seed task user_dir
+        """.split(),
+    )
+) - frozenset(MISPLACED)
 
 
 def require_decoding(options: Mapping[str, Any]) -> None:

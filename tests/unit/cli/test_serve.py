@@ -89,7 +89,7 @@ def test_every_setting_can_be_given(served, tmp_path):
         (["x", "--time-limit", "nan"], "--time-limit nan"),
         (["x", "--set", "beam=1"], "--set 'beam=1': write NAME:OPTION=VALUE"),
         (["x", "--set", "hrt_chunk_table=9:1,inf:2"], "write NAME:OPTION=VALUE"),
-        (["x", "--set", "x:baem=5"], "--set baem=5: there is no such option; did you mean beam?"),
+        (["x", "--set", "x:baem=5"], "--set baem=5: there is no such option of decoding; did you mean beam?"),
         (["x", "--set", "x:beam=b"], "'b' is not an integer"),
         (["x", "--set", "x:dag_decode_strategy=best"], "choose one of greedy"),
         (["x", "--set", "x:beam=1", "--set", "x:beam=2"], "give one of them"),

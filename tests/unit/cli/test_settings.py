@@ -1,18 +1,20 @@
 """Decoding options on the command line."""
 
 import argparse
+from dataclasses import fields
 
 import pytest
+from fairseq.tasks.translation import TranslationConfig
 
-from fairseq_hrt.cli import settings
 from fairseq_hrt.cli.settings import (
     COMMON,
     add_decoding_arguments,
-    fairseq_options,
     given_settings,
     read_settings,
 )
+from fairseq_hrt.native.options import misplaced
 from fairseq_hrt.native.options.conditions import flag
+from fairseq_hrt.native.options.schema import FAIRSEQ
 from fairseq_hrt.native.options.values import KINDS, SCHEMA
 from fairseq_hrt.native.server.requests import DECODING
 
@@ -42,9 +44,9 @@ def test_flags_are_those_that_a_request_may_choose(read):
 
 
 @pytest.mark.parametrize("words, message", [
-    (["--set", "baem=5"], "--set baem=5: there is no such option; did you mean beam?"),
+    (["--set", "baem=5"], "--set baem=5: there is no such option of decoding; did you mean beam?"),
     (["--set", "hrt-decode-chnk=2"], "; did you mean hrt_decode_chunk?"),
-    (["--set", "xyzzy=2"], "; fairseq-hrt --options explains all"),
+    (["--set", "xyzzy=2"], "; fairseq-hrt translate --help lists the common ones"),
     (["--set", "beam"], "--set beam: give OPTION=VALUE"),
     (["--set", "beam=x"], "--beam 'x' is not an integer"),
     (["--beam", "x"], "--beam 'x' is not an integer"),
@@ -64,40 +66,34 @@ def test_what_is_refused(read, words, message):
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_options_of_fairseq_are_known_without_loading_it(monkeypatch):
+def test_of_fairseqs_options_those_of_decoding_are_known():
     from fairseq import options
 
+    known = misplaced.DECODING
     parser = options.get_generation_parser(default_task="translation")
-    known = {action.dest for action in parser._actions} - {"help"}
-    # Options that argparse adds itself, and fairseq for its registries.
-    missing = known - set(fairseq_options())
-    assert missing <= {
-        "data",
-        "task",
-        "scoring",
-        "bpe",
-        "tokenizer",
-        "optimizer",
-        "lr_scheduler",
-        "criterion",
-        "simul_type",
-    }
-    pairs = [
-        "match_source_len=true",
-        "sampling_topk=3",
-        "left_pad_source=false",
-        "replace_unk=true",
-        "task=translation",
-    ]
-    assert len(read_settings(pairs)) == 5
-    monkeypatch.setattr(settings.importlib.util, "find_spec", lambda name: None)
-    # Without fairseq the native engine refuses those of its searches by name.
-    assert read_settings(["sampling_topk=3"]) == {"sampling_topk": "3"}
-    for given, hint in (
-        ("baem=2", r"; did you mean beam\?"),
-        ("samplng_topk=3", r"; did you mean sampling_topk\?"),
-        ("thread=3", r"; did you mean threads\?"),
-        ("xyzzy=1", "; fairseq-hrt translate --help lists the common ones"),
-    ):
-        with pytest.raises(ValueError, match=f"^--set {given}: there is no such option{hint}$"):
-            read_settings([given])
+    theirs = {action.dest for action in parser._actions}
+    theirs |= {own.name for own in fields(TranslationConfig)}
+    # What else there is belongs to this package's tasks.
+    for name in known - theirs:
+        assert name in SCHEMA and SCHEMA[name].origin != FAIRSEQ, name
+    assert len(read_settings([f"{name}=false" for name in known])) == len(known)
+    for name in sorted(theirs - known):
+        with pytest.raises(ValueError, match=f"--set {name}=1(:| is not an option of decoding)"):
+            read_settings([f"{name}=1"])
+    for ignored in ("num_shards", "lm_path", "constraints", "quiet", "truncate_source", "ddp_backend"):
+        assert ignored in theirs - known
+
+
+@pytest.mark.parametrize(
+    "given, hint",
+    [
+        ("baem=2", "; did you mean beam?"),
+        ("samplng_topk=3", "; did you mean sampling_topk?"),
+        ("thread=3", "; did you mean threads?"),
+        ("num_shards=2", "; fairseq-hrt translate --help lists the common ones"),
+    ],
+)
+def test_what_may_be_meant(given, hint):
+    with pytest.raises(ValueError) as refused:
+        read_settings([given])
+    assert str(refused.value) == f"--set {given}: there is no such option of decoding{hint}"

@@ -153,6 +153,32 @@ def test_options_of_other_generators_are_checked_too(folder, flags, message):
         build_generator(task, [], config)
 
 
+@pytest.mark.parametrize("task_name, flags, named", [
+    ("translation", "--sampling-topk 3", "--sampling-topk 3 has an effect only with --sampling"),
+    ("translation", "--lenpen 0.6 --unnormalized", "--lenpen 0.6 .* remove --unnormalized"),
+    ("translation", "--diverse-beam-strength 1", "--diverse-beam-strength .*-groups 1 or more"),
+    ("translation", "--iter-decode-max-iter 3", "--iter-decode-max-iter 3 .*other than translation"),
+    ("translation_lev", "--lenpen 0.6", "--lenpen 0.6 .*--task other than translation_lev"),
+    ("translation_lev", "--beam 2", "--beam 2 .*--task other than translation_lev"),
+    ("translation", "--seed 3", "--seed 3: this search draws nothing at random"),
+    ("translation", "--sampling --sampling-topk 3 --seed 3", None),
+    ("translation", "--beam 2 --lenpen 0.6 --diverse-beam-groups 2 --diverse-beam-strength 1", None),
+    ("translation_lev", "--beam 1 --iter-decode-max-iter 3 --iter-decode-with-beam 2", None),
+])  # fmt: skip
+def test_options_of_fairseqs_searches_without_effect(folder, task_name, flags, named):
+    """Given now, they are refused; those of a bundle are passed over."""
+    words = [*"-s de -t en --path model.pt --cpu --task".split(), task_name, *flags.split()]
+    config = generation_config([str(folder), *words], "a test")
+    given = {word[2:].replace("-", "_") for word in flags.split() if word.startswith("--")}
+    for names in [None, ()] if named else [None, (), given]:
+        task = tasks.setup_task(config.task)
+        task.build_generator = lambda *models, **more: "a generator"
+        assert build_generator(task, [], config, names) == "a generator"
+    if named:
+        with pytest.raises(ValueError, match=f"^{named}"):
+            build_generator(tasks.setup_task(config.task), [], config, given)
+
+
 def test_what_was_read_already_is_not_read_again(folder, task, tmp_path):
     path = str(tmp_path / "1.pt")
     with pytest.raises(OSError, match=r"1\.pt"):

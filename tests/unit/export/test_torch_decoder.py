@@ -127,6 +127,17 @@ def test_nothing_is_given_to_a_translation(model):
     assert model.translate("a b", prefix_size=0, score_reference=False) == model.translate("a b")
 
 
+@pytest.mark.parametrize("name", ["num_shards", "lm_path", "constraints", "max_tokens_valid"])
+def test_options_of_other_parts_of_fairseq_are_refused(model, name):
+    with pytest.raises(ValueError, match=f"options: --{name.replace('_', '-')} changes no transla"):
+        model.translate("a b", **{name: 2})
+
+
+def test_what_is_chosen_when_models_are_loaded(model):
+    with pytest.raises(ValueError, match="retain_dropout=true: it takes effect when a model is"):
+        model.translate("a b", retain_dropout=True)
+
+
 def test_fairseqs_own_task_replaces_no_unknown_words(folder):
     with pytest.raises(
         ValueError, match="--replace-unk: the task translation does not align words"
