@@ -62,7 +62,8 @@ def pack(
         described: further arguments of :func:`make_bundle`.
 
     Raises:
-        ValueError: for the reasons in :func:`make_bundle` and :func:`.runtime_bundle.add_runtime`.
+        ValueError: for the reasons in :func:`make_bundle` and :func:`.runtime_bundle.add_runtime`,
+            or a decoding option has no effect.
         OSError: a file cannot be read or written.
     """
 
@@ -73,10 +74,12 @@ def pack(
             add_runtime(bundle, runtime, data=data, lines=lines, shortlist=shortlist)
 
     engine = "torch" if runtime is None else "native"
+    # Given once more, those without effect are refused.
+    options: Dict[str, str] = described.get("options") or {}
 
     def check(made: Path) -> None:
         with Doing("loading the bundle"):
-            translator = from_pretrained(made, device="cpu", engine=engine)
+            translator = from_pretrained(made, device="cpu", engine=engine, **options)
         warn_if_unlike_references(translator, data)
 
     return make_bundle(folder, checkpoints, data, **described, complete=whole, check=check)

@@ -80,6 +80,17 @@ def test_a_bundle_that_fails_leaves_nothing_and_can_be_repeated(
         make(place, parts)
 
 
+@pytest.mark.parametrize("runtime", [None, "float32"])
+def test_an_option_without_effect_is_not_packed(tmp_path, parts, runtime):
+    options = {"lenpen": "0.6", "unnormalized": "true"}
+    with pytest.raises(ValueError, match="^--lenpen 0.6 has an effect only with"):
+        checkpoint_bundle.pack(
+            tmp_path / "new", [parts], parts.parent, task="translation_autoregressive",
+            tokenizer="space", subwords="none", options=options, runtime=runtime, lines=["a b"],
+        )  # fmt: skip
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_folder_that_appears_meanwhile_is_left_alone(tmp_path, parts):
     def check(folder):
         (tmp_path / "b").mkdir()
