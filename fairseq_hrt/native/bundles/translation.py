@@ -1,6 +1,7 @@
 """The lines that translators take and the translations that they return, with either engine."""
 
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ..text.given_terms import GivenTerm
@@ -177,12 +178,24 @@ def joined_texts(texts: Iterable[str]) -> str:
 
 
 def join_pieces(line: str, parts: Sequence[Translation]) -> Translation:
-    """Joins the translations of a line's pieces, ``parts``, into one translation of the line. That
-    of several pieces has no ``alternatives``; a line without words has no pieces."""
+    """Joins the translations of a line's pieces, ``parts``, into one translation of the line; a
+    line without words has no pieces. Its ``alternatives`` combine those of the pieces, best first,
+    as many as a piece has."""
     if not parts:
         return Translation("", line)
     if len(parts) == 1:
         return parts[0]
+    joined, most = _joined(line, parts), max(len(part.alternatives) for part in parts)
+    chosen: List[Tuple[Translation, ...]] = [()]
+    for part in parts:
+        longer = ((*own, one) for own in chosen for one in (part, *part.alternatives))
+        chosen = nlargest(most + 1, longer, key=lambda own: sum(one.score or 0.0 for one in own))
+    others = [own for own in chosen if any(one is not best for one, best in zip(own, parts))]
+    joined.alternatives = [_joined(line, own) for own in others[:most]]
+    return joined
+
+
+def _joined(line: str, parts: Sequence[Translation]) -> Translation:
     scores = [part.score for part in parts if part.score is not None]
     text, terms = "", []
     for part in parts:

@@ -46,7 +46,22 @@ def test_the_best_of_each_piece_in_a_row():
     assert (
         found.positional_scores == [-1.0] * 3 + [-4.0] + [-1.0] * 2 and found.alignment == [0] * 6
     )
-    assert found.alternatives == []
+    others = [(one.text, one.score, one.steps) for one in found.alternatives]
+    assert others == [("z c", -14.0 / 3, 12)]
+
+
+def test_alternatives_of_a_line_are_the_best_combinations():
+    """Ordered by their scores, which are means of those of the pieces; as many as a piece has."""
+    parts = [piece("a", -1.0, 1), piece("d", -2.0, 1)]
+    parts[0].alternatives = [piece("b", -2.0, 1), piece("c", -9.0, 1)]
+    parts[1].alternatives = [piece("e", -2.5, 1)]
+    found = join_pieces("x y", parts)
+    assert [(one.text, one.score) for one in found.alternatives] == [("a e", -1.75), ("b d", -2.0)]
+    # A rescoring model may have another favourite than the score says.
+    parts[0].score = -10.0
+    found = join_pieces("x y", parts)
+    assert [found.text, *(one.text for one in found.alternatives)] == ["a d", "b d", "b e"]
+    assert [one.source for one in found.alternatives] == ["x y"] * 2
 
 
 def test_a_piece_without_a_score_leaves_the_line_without():
