@@ -35,6 +35,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..native.io.files import content_hash, new_folder
 from ..native.io.progress import Doing, Progress
+from ..native.options.conditions import flag
 from .child_process import run_module
 from .command import (
     add_data_arguments,
@@ -75,11 +76,19 @@ def build_parser() -> argparse.ArgumentParser:
 
 def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[int, int]:
     """(number of shards, number of this process's shard from 0), from the options, else from the
-    environment variables of torchrun or SLURM."""
+    environment variables of torchrun or SLURM.
+
+    Raises:
+        ValueError: one of the two options is given without the other.
+    """
+    for given, missing in (("shard_id", "num_shards"), ("num_shards", "shard_id")):
+        value = getattr(options, given)
+        if value is not None and getattr(options, missing) is None:
+            raise ValueError(f"{flag(given)} {value} needs {flag(missing)}; give both, or neither")
     for count, number in (("WORLD_SIZE", "RANK"), ("SLURM_NTASKS", "SLURM_PROCID")):
         if options.num_shards is None and count in environment and number in environment:
             return int(environment[count]), int(environment[number])
-    return 1 if options.num_shards is None else options.num_shards, options.shard_id or 0
+    return (1, 0) if options.num_shards is None else (options.num_shards, options.shard_id)
 
 
 def gpu_of(environment: Dict[str, str], count: int, shard: Optional[int] = None) -> Optional[int]:

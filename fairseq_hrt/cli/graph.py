@@ -29,7 +29,7 @@ from .command import (
     command,
     data_arguments,
 )
-from .one_sentence import add_sentence_arguments, given_systems, given_text
+from .one_sentence import SUBSET, add_sentence_arguments, given_systems, given_text
 from .parser import verb_parser
 from .settings import add_set_argument
 from .trace import sentence
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("graph", __doc__)
-    add_data_arguments(parser, "test")
+    add_data_arguments(parser, SUBSET)
     add_system_argument(parser)
     add_set_argument(parser, "decoding option of a bundle without --system; repeatable")
     add_sentence_arguments(parser)
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation.systems import FairseqSystem
     from ..native.families import GRAPH_MODELS
 
-    spec = given_systems(options)[0]
+    spec, text = given_systems(options)[0], given_text(options)
     if spec.engine not in ("auto", "torch"):
         raise ValueError(
             f"{spec.subject}: engine={spec.engine}: only PyTorch's engine can describe graphs;"
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
             f"system {system.name!r} (task {system.task_name}) writes no graph: give a"
             f" {GRAPH_MODELS}"
         )
-    sample, _ = sentence(system, options.sentence, given_text(options))
+    sample, _ = sentence(system, options.sentence, text)
     document = system.generator.describe_graphs(system.models, sample)[0]
     options.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document, indent=1, ensure_ascii=False)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Dict, List, Optional
 from .command import given_bundle
 from .jobs import input_lines, read_line
 
+# The subset of the data, unless --gen-subset names another one.
+SUBSET = "test"
+
 if TYPE_CHECKING:
     from ..evaluation.systems import SystemSpec
     from ..native.bundles.bundle import Bundle
@@ -91,9 +94,14 @@ def given_text(options: argparse.Namespace) -> Optional[str]:
     spaces; None without ``--text``.
 
     Raises:
-        ValueError: ``--text`` has no words, or is missing although the data are a bundle, which
-            holds no sentences.
+        ValueError: ``--text`` has no words, stands beside ``--gen-subset``, or is missing although
+            the data are a bundle, which holds no sentences.
     """
+    if options.text is not None and options.gen_subset != SUBSET:
+        raise ValueError(
+            f"--gen-subset {options.gen_subset}: --text is translated instead of a sentence of the"
+            " data; leave one of both out"
+        )
     text, bundle = _standard_line() if options.text == "-" else options.text, given_bundle(options)
     if bundle is not None:
         if text is None:

@@ -17,6 +17,7 @@ import argparse
 import logging
 from pathlib import Path
 
+from ..native.bundles.shortlist import BEST
 from ..native.io.progress import Doing
 from .command import add_data_arguments, add_numbers, command, data_arguments
 from .parser import verb_parser
@@ -34,7 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_numbers(
         parser,
         ("--iterations", 5, "iterations of EM"),
-        ("--best", 100, "most targets of a source word"),
+        ("--best", 100, f"most targets of a source word; bundles keep the likeliest {BEST}"),
         ("--least", 1e-4, "least probability of a target"),
         ("--sentences", 1_000_000, "at most this many sentences, from the first on"),
     )
@@ -82,6 +83,8 @@ def run(options: argparse.Namespace) -> None:
     words = (task.source_dictionary.symbols, task.target_dictionary.symbols)
     with Doing("writing the table"):
         count = write_lex(options.output, table, *words, best=options.best, least=options.least)
+    if options.best > BEST:
+        logger.info("fairseq-hrt bundle will keep the likeliest %d targets of a source word", BEST)
     logger.info(
         "%d pairs of words, the likeliest %d written to %s",
         len(table.sources),

@@ -31,7 +31,7 @@ from .command import (
     command,
     data_arguments,
 )
-from .one_sentence import add_sentence_arguments, given_systems, given_text
+from .one_sentence import SUBSET, add_sentence_arguments, given_systems, given_text
 from .parser import verb_parser
 from .settings import add_set_argument
 
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 def build_parser() -> argparse.ArgumentParser:
     """The command's options."""
     parser = verb_parser("trace", __doc__)
-    add_data_arguments(parser, "test")
+    add_data_arguments(parser, SUBSET)
     add_system_argument(
         parser, "a model and how it decodes; repeat for each system", action="append"
     )

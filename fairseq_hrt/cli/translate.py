@@ -52,8 +52,9 @@ from .settings import (
 from .unknown import UnknownWords
 
 logger = logging.getLogger(__name__)
-# Batches read at a time; their sentences are sorted by length.
-BATCHES = 32
+# Sentences decoded together where --batch-size names no other number; batches read at a time, whose
+# sentences are sorted by length.
+BATCH, BATCHES = 32, 32
 # Takes input lines, undecoded, and their output.
 Sink = Callable[[List[bytes], bytes], None]
 
@@ -119,8 +120,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--batch-size",
         type=int,
-        default=32,
-        help="sentences decoded together (default: %(default)s)",
+        help=f"sentences decoded together (default: {BATCH})",
     )
     add_engine_arguments(parser)
     add_shortlist_argument(parser)
@@ -141,6 +141,12 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
     require_positive(options, "batch_size", "threads")
     if options.text and (options.files or options.resume):
         raise ValueError("--text is translated instead of files: leave out the files and --resume")
+    if options.line_buffered and (options.batch_size or 1) > 1 and not options.split_sentences:
+        raise ValueError(
+            f"--batch-size {options.batch_size}: with --line-buffered each line is decoded alone;"
+            " leave one of both out"
+        )
+    options.batch_size = options.batch_size or BATCH
     if options.alignments and options.split_sentences:
         raise ValueError(
             "--alignments counts the subwords of a single sentence, so leave out --split-sentences"
@@ -156,6 +162,12 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
         raise ValueError(
             f"--nbest {settings['nbest']}: further translations are written only with"
             " --json; add --json"
+        )
+    aligned = settings.get("print_alignment", "false")
+    if aligned != "false" and not options.json:
+        raise ValueError(
+            f"--set print_alignment={aligned}: alignments are written only with --json, or with"
+            " --alignments in its place"
         )
     if options.alignments:
         settings["print_alignment"] = "hard"

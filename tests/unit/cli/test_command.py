@@ -22,7 +22,7 @@ from fairseq_hrt.native.bundles.bundle import Bundle
 def options():
     """Parses as a verb does that looks at sentences of data."""
     parser = verb_parser("look", "What it does.")
-    command.add_data_arguments(parser, "valid")
+    command.add_data_arguments(parser, "test")
     add_sentence_arguments(parser)
     parser.add_argument("--system", action="append")
     add_set_argument(parser)
@@ -53,7 +53,7 @@ def bundle(tmp_path, monkeypatch):
 
 def test_defaults(options):
     found = options("data")
-    assert (found.data, found.gen_subset, found.sentence, found.text) == ("data", "valid", 0, None)
+    assert (found.data, found.gen_subset, found.sentence, found.text) == ("data", "test", 0, None)
     assert (found.source_lang, found.target_lang) == (None, None)
     with pytest.raises(SystemExit):
         options("data", "--sentence", "1", "--text", "a")
@@ -64,7 +64,7 @@ def test_data_are_chosen_as_fairseq_chooses_them(options, bundle):
         "--source-lang",
         "de",
     ]
-    assert data_arguments(options("a:b")) == ["a:b", "--gen-subset", "valid"]
+    assert data_arguments(options("a:b")) == ["a:b", "--gen-subset", "test"]
     given = options("data", "-s", "de", "-t", "fr", "--gen-subset", "test")
     assert data_arguments(given) == [
         "data",

@@ -38,10 +38,14 @@ def test_launchers_choose_shard_and_gpu():
     # Shards that a loop starts take the GPUs in turn; a launcher's choice comes first.
     assert [gpu_of({}, 2, shard) for shard in (0, 1, 2, 5)] == [0, 1, 0, 1]
     assert gpu_of(torchrun, 8, 3) == 1 and gpu_of({}, 0, 3) is None
-    assert shard_of(Namespace(num_shards=0, shard_id=None), torchrun) == (
-        0,
-        0,
-    ), "which a plan refuses"
+    assert shard_of(Namespace(num_shards=0, shard_id=0), torchrun) == (0, 0), "a plan refuses it"
+    for half, message in (
+        (Namespace(num_shards=None, shard_id=0), "--shard-id 0 needs --num-shards"),
+        (Namespace(num_shards=4, shard_id=None), "--num-shards 4 needs --shard-id"),
+    ):
+        for environment in ({}, torchrun):
+            with pytest.raises(ValueError, match=f"^{message}; give both, or neither$"):
+                shard_of(half, environment)
 
 
 @pytest.mark.parametrize("option", ["--threads", "--workers"])

@@ -55,8 +55,9 @@ def words(side):
     return [row.tolist() for row in side]
 
 
-def test_words_and_their_symbols_are_handed_on(data, tiny, works):
+def test_words_and_their_symbols_are_handed_on(data, tiny, works, capsys):
     verb.main(["bin", "-s", "de", "-t", "en", "--output", "lex"])
+    assert " bundle will keep the likeliest 50 targets of a source word\n" in capsys.readouterr().err
     assert works == ["reading the sentences", "writing the table"]
     config, load, (_, sides, trained), (_, written, choice) = data.calls
     languages = ["--source-lang", "de", "--target-lang", "en"]
@@ -72,7 +73,7 @@ def test_words_and_their_symbols_are_handed_on(data, tiny, works):
     assert trained == {"iterations": 5} and choice == {"best": 100, "least": 1e-4}
 
 
-def test_the_first_sentences_of_a_subset(data):
+def test_the_first_sentences_of_a_subset(data, capsys):
     options = [
         "--gen-subset",
         "valid",
@@ -86,6 +87,7 @@ def test_the_first_sentences_of_a_subset(data):
         "0",
     ]
     verb.main(["bin", "--output", "lex", *options])
+    assert "will keep" not in capsys.readouterr().err
     _, load, (_, sides, trained), (_, _, choice) = data.calls
     assert (
         load[1] == ("valid",)

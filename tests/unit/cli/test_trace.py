@@ -63,6 +63,14 @@ def test_every_system_follows_the_same_sentence(run):
     assert "source  a b {'lines': [' a b ']}" in run(*AB, "--text", " a b ")[1]
 
 
+def test_a_text_is_of_no_subset(run):
+    status, shown, error = run(*AB, "--text", "a", "--gen-subset", "valid")
+    assert (status, shown) == (2, "") and error == (
+        "error: --gen-subset valid: --text is translated instead of a sentence of the data; leave"
+        " one of both out\n"
+    )
+
+
 @pytest.mark.parametrize("number", [3, -1])
 def test_there_is_no_such_sentence(run, number):
     status, shown, error = run(*AB, "--sentence", number)
