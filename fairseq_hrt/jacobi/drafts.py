@@ -190,7 +190,7 @@ def load_draft_model(
 
     Raises:
         ValueError: the checkpoint is of another family or has other dictionaries, ``options`` is
-            not a dictionary, or an option in it is unknown or has no effect.
+            not a dictionary, or an option in it is unknown or changes no draft.
     """
     overrides = dictionary_option("--jacobi-draft-options", options, "{'hrt_decode_chunk': '2'}")
 
@@ -200,10 +200,12 @@ def load_draft_model(
                 f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs"
                 f" to the task {config._name}; give a checkpoint of translation_{family}"
             )
-        unknown = [name for name in overrides if name not in config]
+        # What all tasks have, such as --rescore-path, is not used for drafts.
+        own = {name for name, option in SCHEMA.items() if option.origin == family}
+        unknown = [name for name in overrides if name not in {*own, "forced_start"}]
         if unknown:
             raise ValueError(
-                f"--jacobi-draft-options: the task {config._name} has no option"
+                f"--jacobi-draft-options: the task {config._name} has no option of decoding"
                 f" {', '.join(unknown)}: leave it out"
             )
         try:

@@ -68,7 +68,7 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
             "--jacobi-draft hrt with --jacobi-draft-path a.pt: the checkpoint belongs to the task"
             " translation_dag"
         ),
-        "option": "the task translation_hrt has no option gamma",
+        "option": "the task translation_hrt has no option of decoding gamma",
         "text": "is not a Python dictionary",
     }[wrong]
     with pytest.raises(ValueError, match=message):
@@ -128,6 +128,10 @@ def test_an_option_of_a_draft_has_an_effect(monkeypatch):
     )
     load = partial(load_draft_model, "draft.pt", "hrt", beside=None, source=None, target=None)
     assert load(options="{'hrt_decode_chunk': '2'}") == {"hrt_decode_chunk": "2"}
+    for name in ("hrt_curriculum_power", "truncate_source", "rescore_path", "engine", "data"):
+        held[name] = None
+        with pytest.raises(ValueError, match=f"translation_hrt has no option of decoding {name}:"):
+            load(options=f"{{'{name}': 'x'}}")
     with pytest.raises(
         ValueError,
         match="--jacobi-draft-options: --hrt-chunk-table 8:1,inf:2 has an effect only with",
