@@ -108,6 +108,14 @@ IN_CHUNKS = Condition(
     ("hrt_decode_chunk", "hrt_chunk_table"),
     _in_chunks,
 )
+# As many translations are drawn as are wanted, whatever the beam.
+SEVERAL_DRAWN = Condition(
+    "where paths are drawn, --nbest 2 or more or --rescore-path",
+    ("dag_decode_strategy", "nbest", "rescore_path"),
+    lambda strategy, nbest, judge: (
+        str(strategy) != "sample" or nbest > 1 or judge is not None
+    ),
+)
 SUPPRESSING = chosen("dag_decode_strategy", "lookahead", "sample")
 WITH_CANDIDATES = Condition(
     "--dag-decode-strategy sample, or lookahead with --dag-no-repeat-consecutive or"

@@ -219,15 +219,21 @@ def test_the_beam_of_a_single_path_is_shown_as_one(family, caplog):
     """Whoever gives one beam to several decoders need not leave it out here; what is printed is
     what was done."""
     models = [family.dag()]
-    for strategy, beam, shown, warned in (
-        ("greedy", 7, 1, True),
-        ("greedy", 5, 1, False),
-        ("sample", 7, 7, False),
+    for strategy, beam, nbest, shown, warned in (
+        ("greedy", 7, 1, 1, True),
+        ("greedy", 5, 1, 1, False),
+        ("beam", 7, 1, 7, False),
+        # One translation is drawn.
+        ("sample", 7, 1, 1, True),
+        ("sample", 7, 2, 7, False),
     ):
         caplog.clear()
-        args = GenerationConfig(beam=beam)
+        args = GenerationConfig(beam=beam, nbest=nbest)
         family.task(decode_strategy=strategy).build_generator(models, args)
         assert args.beam == shown
-        message = "--beam 7 has an effect only with --dag-decode-strategy beam or sample; here it acts as 1"
+        message = (
+            "--beam 7 has an effect only with --dag-decode-strategy beam or sample and where paths"
+            " are drawn, --nbest 2 or more or --rescore-path; here it acts as 1"
+        )
         warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
         assert warnings == [message] * warned

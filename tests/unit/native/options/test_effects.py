@@ -93,7 +93,7 @@ CASES = {
     "dag_lm_weight": (0.3, {**dag("beam"), "dag_lm_path": "lm.arpa"}, [dag("beam")], "--dag-lm-path"),
     "ctc_lm_path": ("lm.arpa", dict(beam=2), [dict(beam=1)], "--beam 2 or more"),
     "ctc_lm_weight": (0.3, dict(beam=2, ctc_lm_path="lm.arpa"), [dict(beam=2, ctc_lm_path=None)], "--ctc-lm-path"),
-    "beam": (7, dag("beam"), except_by("beam", "sample"), "--dag-decode-strategy beam or sample"),
+    "beam": (7, dag("sample", nbest=2, rescore_path=None), [*except_by("beam", "sample", nbest=2, rescore_path="at.pt"), dag("sample", nbest=1, rescore_path=None)], "beam or sample and where paths are drawn, --nbest 2 or more or --rescore-path"),
     "nbest": (2, dag("sample"), except_by("beam", "sample"), "--dag-decode-strategy beam or sample"),
     "temperature": (0.5, dag("sample"), except_by("sample"), "--dag-decode-strategy sample"),
     "no_repeat_ngram_size": (2, dag("sample"), except_by("lookahead", "sample"), "--dag-decode-strategy lookahead or sample"),
