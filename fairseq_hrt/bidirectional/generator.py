@@ -9,7 +9,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
 from ..engine import AutoregressiveGenerator, Memory
-from ..native.decoding import Hypothesis, collapse_repeats
+from ..native.decoding import Hypothesis
 from ..native.options.values import DecodingOptions
 from .search import BlockPlan, block_search
 from .slots import natural_order, slot_positions, start_symbols
@@ -98,16 +98,14 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             start: id of the start symbol; None: ``</s>``.
         """
         if self.plain:
-            found = super().decode_memories(memories, prefix=prefix, start=start)
-        else:
-            found = self.decode_blocks(memories, prefix, start)
-        return self._deduplicated(found)
+            return super().decode_memories(memories, prefix=prefix, start=start)
+        return self.decode_blocks(memories, prefix, start)
 
     def decode_static(
         self, tokens: Tensor, *, start: Optional[int] = None
     ) -> List[List[Hypothesis]]:
         if self.plain:
-            return self._deduplicated(super().decode_static(tokens, start=start))
+            return super().decode_static(tokens, start=start)
         lengths = self.host_lengths(tokens)
         plan = self.block_plan(lengths, start=start)
         slots = -(-self.decoder_positions // plan.block) * plan.block
@@ -121,7 +119,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
                 longest=slots,
                 visible=self.decoder.visible_slots(slots) if self.decoder.independent else None,
             )
-        return self._deduplicated([[self._natural(one) for one in best] for best in found])
+        return [[self._natural(one) for one in best] for best in found]
 
     def graph_refusal(self, tokens: Tensor, prefix: Optional[Tensor] = None) -> Optional[str]:
         if self.scoring == "paper" and self.beam > 1:
@@ -130,20 +128,11 @@ class BidirectionalGenerator(AutoregressiveGenerator):
             return "--forced-start"
         return super().graph_refusal(tokens, prefix)
 
-    def _deduplicated(self, found: List[List[Hypothesis]]) -> List[List[Hypothesis]]:
-        """The hypotheses ``found``; with ``--bidirectional-deduplicate``, words and n-grams that
-        are immediately repeated in them are removed in place."""
-        if self.options.bidirectional_deduplicate:
-            for hypothesis in (one for best in found for one in best):
-                collapse_repeats(hypothesis)
-        return found
-
     def decode_blocks(
         self, memories: List[Memory], prefix: Optional[Tensor] = None, start: Optional[int] = None
     ) -> List[List[Hypothesis]]:
         """Decodes a batch as :meth:`decode_memories` does (with the same arguments), by
-        :func:`.search.block_search`, which writes several words per step; but does not apply
-        ``--bidirectional-deduplicate``."""
+        :func:`.search.block_search`, which writes several words per step."""
         plan = self.block_plan(memories[0].lengths, prefix=prefix, start=start)
         found = block_search(self.ensemble, memories, plan, hooks=self.step_hooks)
         return [[self._natural(hypothesis) for hypothesis in best] for best in found]

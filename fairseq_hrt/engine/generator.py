@@ -10,8 +10,8 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderDecoderModel
 from torch import Tensor
 
-from ..native.decoding import Hypothesis, Rescorer, require_candidates
-from ..native.families import candidates
+from ..native.decoding import Hypothesis, Rescorer, collapse_repeats, require_candidates
+from ..native.families import BY_NAME, candidates
 from ..native.options.values import DecodingOptions, forced_ids, require_torch
 from .attention_alignment import align
 from .beam_search import SearchPlan, require_found, search
@@ -164,10 +164,15 @@ class EngineGenerator:
         # Recorded computations are replayed on the current device.
         with torch.inference_mode(), self.ensemble.graphs.on_device():
             hypotheses = require_found(self._decoded(sample["net_input"], prefix_tokens, bos_token))
-            hypotheses = self.ranked(sample["net_input"], hypotheses)
-        self.counters.sentences += len(hypotheses)
+        # As they were found, like the native engine; a rescorer reads them as they are printed.
         if self.aligned:
             align(self.ensemble, sample["net_input"], hypotheses, self.dictionary, start=bos_token)
+        if BY_NAME[self.family].collapses_repeats(self.options):
+            for hypothesis in (one for best in hypotheses for one in best):
+                collapse_repeats(hypothesis)
+        with torch.inference_mode(), self.ensemble.graphs.on_device():
+            hypotheses = self.ranked(sample["net_input"], hypotheses)
+        self.counters.sentences += len(hypotheses)
         return [best[: self.options.beam] for best in hypotheses]
 
     def _decoded(

@@ -571,6 +571,8 @@ ALIGNED = {
     "greedy": ("transformer", dict(beam=1)), "beam": ("transformer", dict(beam=4, nbest=3)),
     "hybrid": ("hrt_transformer", dict(beam=3, nbest=2)),
     "one word a step": ("bidirectional_transformer", dict(beam=2, nbest=2)),
+    "without repeats": ("bidirectional_transformer",
+                        dict(beam=3, nbest=3, min_len=9, bidirectional_deduplicate=True)),
 }  # fmt: skip
 
 
