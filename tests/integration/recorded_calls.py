@@ -133,6 +133,10 @@ DAG = [
     {**GREEDY, "dag_decode_upsample_scale": -1},
     {**GREEDY, "dag_decode_strategy": "lookahead", "lenpen": 0.0, "max_len_b": 3},
 ]  # fmt: skip
+CTC = [
+    {**BEAM, "min_len": 6, "nbest": 3},
+    {**BEAM, "rescore_path": "@autoregressive.pt", "nbest": 2},
+]
 JACOBI = [
     {"task": "translation_jacobi", **GREEDY, **choice}
     for choice in (
@@ -178,6 +182,7 @@ OF_MODEL = {
         [{}],
         [{}],
     ),
+    "ctc": (COMMON + SEARCHED + CTC, [{}], []),
 }
 # model: options of fairseq-generate, which prints what the engines find
 GENERATE = {
@@ -199,6 +204,7 @@ GENERATE = {
         "--beam 1 --print-step --retain-iter-history", "--score-reference",
         "--beam 1 --prefix-size 1",
     ],
+    "ctc": ["--beam 4 --nbest 2 --print-step", "--score-reference"],
 }  # fmt: skip
 # For the runtime, and for PyTorch; which one decodes is left open.
 OPEN = [GREEDY, {**GREEDY, "no_repeat_ngram_size": 2}]

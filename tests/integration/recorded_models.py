@@ -50,6 +50,7 @@ MODELS = {
         ["--dag-upsample-scale=4", "--decoder-learned-pos", "--dag-upsample-base=predict",
          "--dag-length-classes=16"], None,
     ),
+    "ctc": ("ctc", ["--ctc-upsample-scale=3", "--ctc-inputs=soft-copy"], None),
 }  # fmt: skip
 # How much larger than at a usual start weights are, by the ends of their names: attention that
 # looks at few words, logits that differ, and little of what is the same for every word.

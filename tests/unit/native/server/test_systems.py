@@ -115,6 +115,7 @@ TASKS = (
     "translation_hrt",
     "translation_bidirectional",
     "translation_dag",
+    "translation_ctc",
 )
 
 
@@ -122,7 +123,7 @@ def test_options_for_several_hypotheses():
     found = {task: alternatives_options(served("a", "en", "de", task), 6, {}) for task in TASKS}
     assert found["translation_hrt"] == {"beam": 6, "nbest": 6, "hrt_nat_beam": 6}
     assert found["translation_dag"] == {"beam": 6, "nbest": 6, "dag_decode_strategy": "beam"}
-    for task in ("translation", "translation_autoregressive", "translation_bidirectional"):
+    for task in TASKS[:2] + ("translation_bidirectional", "translation_ctc"):
         assert found[task] == {"beam": 6, "nbest": 6}
     assert alternatives_options(served("a", "en", "de", alternatives=False), 3, {"lenpen": 1}) == {
         "lenpen": 1
