@@ -16,6 +16,7 @@ from typing import Dict, List, Mapping, Optional, Sequence
 
 import torch
 
+from ..engine import require_decoding_options
 from ..engine.graphs import free_dropped
 from ..native import __version__
 from ..native.io.files import content_hash, write_text
@@ -23,6 +24,7 @@ from ..native.io.resuming import identified_options, model_files
 from .comparison import decode_all, target_language, target_texts
 from .quality import Detokenizer, evaluate
 from .systems import System, SystemSpec, load_system
+from .systems.system import OF_SYSTEMS
 
 logger = logging.getLogger(__name__)
 METRICS = {"bleu": "BLEU", "chrf": "chrF"}
@@ -53,8 +55,8 @@ def parse_grid(texts: Sequence[str]) -> List[Dict[str, str]]:
     last option changes fastest.
 
     Raises:
-        ValueError: a text does not have this form, an option or a value is given twice, or the grid
-            is empty.
+        ValueError: a text does not have this form, an option or a value is given twice, an option
+            changes no translation, or the grid is empty.
     """
     axes: Dict[str, List[str]] = {}
     for text in texts:
@@ -67,6 +69,7 @@ def parse_grid(texts: Sequence[str]) -> List[Dict[str, str]]:
             raise ValueError(
                 f"--grid {text!r}: give an option and its values, e.g. lenpen=0.6,1.0,1.4"
             )
+        require_decoding_options({name} - OF_SYSTEMS, f"--grid {text!r}")
         if name in axes:
             raise ValueError(
                 f"--grid {text!r}: {name} has values already; give all of them in one --grid"
