@@ -75,7 +75,7 @@ def pack(
 
     engine = "torch" if runtime is None else "native"
     # Given once more, those without effect are refused.
-    options: Dict[str, str] = described.get("options") or {}
+    options: Dict[str, Any] = described.get("options") or {}
 
     def check(made: Path) -> None:
         with Doing("loading the bundle"):

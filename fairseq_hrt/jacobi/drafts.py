@@ -200,7 +200,7 @@ def load_draft_model(
                 f"--jacobi-draft {family} with --jacobi-draft-path {path}: the checkpoint belongs"
                 f" to the task {config._name}; give a checkpoint of translation_{family}"
             )
-        # What all tasks have, such as --rescore-path, is not used for drafts.
+        # Options that all tasks have, such as --rescore-path, change no draft.
         own = {name for name, option in SCHEMA.items() if option.origin == family}
         unknown = [name for name in overrides if name not in {*own, "forced_start"}]
         if unknown:

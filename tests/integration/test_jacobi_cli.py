@@ -65,7 +65,11 @@ def draft(request, student_of):
 # A student's own options, and some that are refused.
 DRAFT_OPTIONS = {
     "hrt": ("{'hrt_decode_chunk': '1'}", "{", "is not a Python dictionary"),
-    "dag": ("{'dag_decode_strategy': 'greedy'}", "{'no_such': 1}", "has no option of decoding no_such"),
+    "dag": (
+        "{'dag_decode_strategy': 'greedy'}",
+        "{'no_such': 1}",
+        "has no option of decoding no_such",
+    ),
 }
 
 

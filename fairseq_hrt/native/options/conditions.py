@@ -112,9 +112,7 @@ IN_CHUNKS = Condition(
 SEVERAL_DRAWN = Condition(
     "where paths are drawn, --nbest 2 or more or --rescore-path",
     ("dag_decode_strategy", "nbest", "rescore_path"),
-    lambda strategy, nbest, judge: (
-        str(strategy) != "sample" or nbest > 1 or judge is not None
-    ),
+    lambda strategy, nbest, judge: str(strategy) != "sample" or nbest > 1 or judge is not None,
 )
 SUPPRESSING = chosen("dag_decode_strategy", "lookahead", "sample")
 WITH_CANDIDATES = Condition(

@@ -73,14 +73,21 @@ def test_of_fairseqs_options_those_of_decoding_are_known():
     parser = options.get_generation_parser(default_task="translation")
     theirs = {action.dest for action in parser._actions}
     theirs |= {own.name for own in fields(TranslationConfig)}
-    # What else there is belongs to this package's tasks.
+    # All others belong to this package's tasks.
     for name in known - theirs:
         assert name in SCHEMA and SCHEMA[name].origin != FAIRSEQ, name
     assert len(read_settings([f"{name}=false" for name in known])) == len(known)
     for name in sorted(theirs - known):
         with pytest.raises(ValueError, match=f"--set {name}=1(:| is not an option of decoding)"):
             read_settings([f"{name}=1"])
-    for ignored in ("num_shards", "lm_path", "constraints", "quiet", "truncate_source", "ddp_backend"):
+    for ignored in (
+        "num_shards",
+        "lm_path",
+        "constraints",
+        "quiet",
+        "truncate_source",
+        "ddp_backend",
+    ):
         assert ignored in theirs - known
 
 

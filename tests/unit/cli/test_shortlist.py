@@ -57,7 +57,9 @@ def words(side):
 
 def test_words_and_their_symbols_are_handed_on(data, tiny, works, capsys):
     verb.main(["bin", "-s", "de", "-t", "en", "--output", "lex"])
-    assert " bundle will keep the likeliest 50 targets of a source word\n" in capsys.readouterr().err
+    assert (
+        " bundle will keep the likeliest 50 targets of a source word\n" in capsys.readouterr().err
+    )
     assert works == ["reading the sentences", "writing the table"]
     config, load, (_, sides, trained), (_, written, choice) = data.calls
     languages = ["--source-lang", "de", "--target-lang", "en"]

@@ -258,7 +258,10 @@ def test_through_links_and_pipes(run, tmp_path):
         ("A/x --batch-size 0", "--batch-size 0"),
         ("A/x --threads 0", "--threads 0"),
         ("A/x --line-buffered --batch-size 2", "--batch-size 2: with --line-buffered each line is"),
-        ("A/x --set print_alignment=hard", "print_alignment=hard: alignments are written only with"),
+        (
+            "A/x --set print_alignment=hard",
+            "print_alignment=hard: alignments are written only with",
+        ),
         ("A/cut.gz --output z", "A/cut.gz: damaged gzip data"),
         ("A/x --output nowhere/../A", None),
     ],

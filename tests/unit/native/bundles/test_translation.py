@@ -57,7 +57,7 @@ def test_alternatives_of_a_line_are_the_best_combinations():
     parts[1].alternatives = [piece("e", -2.5, 1)]
     found = join_pieces("x y", parts)
     assert [(one.text, one.score) for one in found.alternatives] == [("a e", -1.75), ("b d", -2.0)]
-    # A rescoring model may have another favourite than the score says.
+    # A rescoring model may have a favourite with a lower score.
     parts[0].score = -10.0
     found = join_pieces("x y", parts)
     assert [found.text, *(one.text for one in found.alternatives)] == ["a d", "b d", "b e"]

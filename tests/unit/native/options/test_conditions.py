@@ -34,7 +34,7 @@ def test_conditions_are_joined():
         values = {"a": a, "b": b}
         assert both.holds(values) == (one.holds(values) and other.holds(values))
     assert isinstance(both & one, Condition) and (both & one).reads == ("a", "b", "a")
-    # What one of them depends on may be missing.
+    # Options that one of them depends on may be missing.
     assert both.holds({"a": "1"}) and not both.holds({"a": "x"}) and not both.holds({"b": "x"})
 
 
