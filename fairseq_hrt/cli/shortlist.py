@@ -17,7 +17,6 @@ import argparse
 import logging
 from pathlib import Path
 
-from ..native.bundles.shortlist import BEST
 from ..native.io.progress import Doing
 from .command import add_data_arguments, add_numbers, command, data_arguments
 from .parser import verb_parser
@@ -35,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_numbers(
         parser,
         ("--iterations", 5, "iterations of EM"),
-        ("--best", 100, f"most targets of a source word; bundles keep the likeliest {BEST}"),
+        ("--best", 100, "most targets of a source word"),
         ("--least", 1e-4, "least probability of a target"),
         ("--sentences", 1_000_000, "at most this many sentences, from the first on"),
     )
@@ -58,6 +57,7 @@ def run(options: argparse.Namespace) -> None:
 
     from ..engine.models import generation_config
     from ..export.lexical_table import Sentences, train, write_lex
+    from ..native.bundles.shortlist import BEST
 
     config = generation_config(
         [*data_arguments(options), "--path", "none", "--task", "translation"], "the data"

@@ -345,12 +345,8 @@ def build_generator(
     """
     check_ranges(config.generation)
     if given is not None:
-        draws = str(getattr(config.task, "dag_decode_strategy", "")) == "sample"
-        if "seed" in given and not (draws or config.generation.sampling):
-            raise ValueError(
-                f"--seed {config.common.seed}: this search draws nothing at random; leave --seed"
-                " out"
-            )
+        if "seed" in given:
+            require_draws(config)
         # DecodingTask checks its options itself.
         if not hasattr(task, "given"):
             require_effect(config, given)
@@ -358,6 +354,16 @@ def build_generator(
     return task.build_generator(
         models, config.generation, extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0}
     )
+
+
+def require_draws(config: DictConfig) -> None:
+    """Raises ValueError if the search of a command's configuration draws nothing at random, which
+    leaves ``--seed`` without effect."""
+    draws = str(getattr(config.task, "dag_decode_strategy", "")) == "sample"
+    if not (draws or config.generation.sampling):
+        raise ValueError(
+            f"--seed {config.common.seed}: this search draws nothing at random; leave --seed out"
+        )
 
 
 def decode(
