@@ -36,7 +36,7 @@ from .training import (
     with_drawn_targets,
 )
 from .training.task_options import checked_options, is_stored
-from .training.transformer_options import as_config, flat_values, refuse_unread
+from .training.transformer_options import as_config, flat_values, refuse_extras, refuse_unread
 
 logger = logging.getLogger(__name__)
 
@@ -135,14 +135,17 @@ class EngineTranslationTask(DecodingTask):
         if not from_checkpoint:
             kind, chosen = ARCH_MODEL_REGISTRY.get(architecture_name(cfg)), {}
             declared = [TASK_DATACLASS_REGISTRY[self.record.task]]
-            # Other plugins may derive models that read other options.
-            if kind is TransformerModel or (kind and issubclass(kind, ConfiguredTransformer)):
+            own = bool(kind) and issubclass(kind, ConfiguredTransformer)
+            # Models that other plugins derive may read other options.
+            if kind is TransformerModel or (own and kind.__module__.startswith(f"{__package__}.")):
                 declared.append(getattr(kind, "config", TransformerConfig))
                 # The preset's values, which fairseq adds later to what YAML gives.
                 with open_dict(cfg) if isinstance(cfg, DictConfig) else nullcontext():
                     ARCH_CONFIG_REGISTRY[architecture_name(cfg)](cfg)
                 chosen = flat_values(as_config(cfg, declared[-1]))
                 refuse_unread(chosen)
+                if own:
+                    refuse_extras(chosen, training=True)
             self._trained_options = checked_options(declared, [self.cfg, cfg, chosen])
             if self.cfg.eval_bleu_tokenizer:
                 require_tokenizer(self.cfg.eval_bleu_tokenizer)

@@ -12,9 +12,12 @@ for sparse gradients, AMSGrad, experts and models on several devices.
 """
 
 import math
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from .importing import around
+
+# Numbers whose square roots are held together.
+_AT_ONCE = 2**24
 
 
 def _step(step: Any, self: Any, closure: Any = None) -> Any:
@@ -46,18 +49,32 @@ def _update(group: Dict[str, Any], parameters: List[Any], states: List[Dict[str,
             state[name] = state[name].to(p.data)
         state["step"] += 1
         corrections = 1 - first ** state["step"], 1 - second ** state["step"]
-        sizes.append(-(group["lr"] * math.sqrt(corrections[1]) / corrections[0]))
+        # The number of steps may be a tensor.
+        sizes.append(-float(group["lr"] * math.sqrt(corrections[1]) / corrections[0]))
     weights, gradients = [p.data for p in parameters], [p.grad.data for p in parameters]
     means, squares = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
     torch._foreach_mul_(means, first)
     torch._foreach_add_(means, gradients, alpha=1 - first)
     torch._foreach_mul_(squares, second)
     torch._foreach_addcmul_(squares, gradients, gradients, value=1 - second)
-    roots = torch._foreach_sqrt(squares)
-    torch._foreach_add_(roots, group["eps"])
     if group["weight_decay"] != 0:
         torch._foreach_add_(weights, weights, alpha=-group["weight_decay"] * group["lr"])
-    torch._foreach_addcdiv_(weights, means, roots, scalars=sizes)
+    for part in _parts([p.numel() for p in parameters], _AT_ONCE):
+        roots = torch._foreach_sqrt(squares[part])
+        torch._foreach_add_(roots, group["eps"])
+        torch._foreach_addcdiv_(weights[part], means[part], roots, scalars=sizes[part])
+
+
+def _parts(sizes: Sequence[int], most: int) -> Iterator[slice]:
+    """Divides a list of tensors, of ``sizes`` numbers each, into parts of at most ``most`` numbers
+    or of a single tensor."""
+    begin = total = 0
+    for place, size in enumerate(sizes):
+        if total + size > most and place > begin:
+            yield slice(begin, place)
+            begin, total = place, 0
+        total += size
+    yield slice(begin, len(sizes))
 
 
 def _multiply(multiply: Any, self: Any, factor: Any) -> None:
@@ -97,7 +114,7 @@ def _gradients_to_float32(copy: Any, self: Any) -> None:
         for device, flat in self.fp32_params.items():
             own = [p for p in self.fp16_params if p.requires_grad and p.device.index == device]
             found = [torch.zeros_like(p) if p.grad is None else p.grad.data for p in own]
-            torch._foreach_copy_(_parts(flat.grad.data, own), found)
+            torch._foreach_copy_(_views(flat.grad.data, own), found)
     else:
         pairs = [pair for pair in zip(self.fp32_params, self.fp16_params) if pair[1].requires_grad]
         if any(one.grad is None for pair in pairs for one in pair):
@@ -113,14 +130,14 @@ def _float32_to_parameters(copy: Any, self: Any) -> None:
     if self.has_flat_params:
         for device, flat in self.fp32_params.items():
             own = [p.data for p in self.fp16_params if p.device.index == device]
-            torch._foreach_copy_(own, _parts(flat.data, own))
+            torch._foreach_copy_(own, _views(flat.data, own))
     else:
         pairs = [pair for pair in zip(self.fp16_params, self.fp32_params) if pair[0].requires_grad]
         narrow, wide = ([p.data for p in side] for side in zip(*pairs))
         torch._foreach_copy_(narrow, wide)
 
 
-def _parts(flat: Any, shapes: List[Any]) -> Any:
+def _views(flat: Any, shapes: List[Any]) -> Any:
     """Views of the one-dimensional tensor ``flat``, one behind the other, in the shapes of the
     tensors ``shapes``."""
     from torch._utils import _unflatten_dense_tensors

@@ -97,7 +97,7 @@ class DagTranslationTask(EngineTranslationTask):
             ("dag_filter_ratio_low", lambda own, value: target[own] + 1 >= value * counted[own]),
             (
                 "dag_max_vertices",
-                lambda own, value: self._largest_graphs(source[own], target[own]) <= value,
+                lambda own, value: self._largest_graphs(dataset, own) <= value,
             ),
         ):
             value = getattr(self.cfg, name)
@@ -166,14 +166,8 @@ class DagTranslationTask(EngineTranslationTask):
             ValueError: one graph alone has more than ``limit`` vertices.
         """
         own = np.asarray(indices)
-        source, target = source_sizes(dataset), target_sizes(dataset)
-        if self.cfg.num_batch_buckets > 0:
-            # On a GPU the graphs of a batch are as wide as its padded sources allow.
-            source, target = dataset.src_sizes, dataset.tgt_sizes
         vertices = np.zeros(len(dataset), dtype=np.int64)
-        vertices[own] = np.minimum(
-            self._largest_graphs(source[own], target[own]), self.decoder.rule.most
-        )
+        vertices[own] = np.minimum(self._largest_graphs(dataset, own), self.decoder.rule.most)
         largest = int(np.max(vertices, initial=0))
         if largest > limit:
             raise ValueError(
@@ -189,10 +183,14 @@ class DagTranslationTask(EngineTranslationTask):
             for piece in divided(batch, vertices[batch], limit, required_batch_size_multiple)
         ]
 
-    def _largest_graphs(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """The number of vertices of each training pair's graph at the largest lambda, ``[n]``;
-        ``source`` and ``target`` are numbers of tokens, ``</s>`` counted."""
-        return self._graph_sizes(self.decoder.rule.scale.high, source, target)
+    def _largest_graphs(self, dataset: Any, indices: np.ndarray) -> np.ndarray:
+        """The number of vertices of the graph of each training pair in ``indices`` at the largest
+        lambda, ``[n]``; of padded pairs with ``--num-batch-buckets``, since on a GPU the graphs of
+        a batch are as wide as its padded sources allow."""
+        padded = self.cfg.num_batch_buckets > 0
+        source = dataset.src_sizes if padded else source_sizes(dataset)
+        target = dataset.tgt_sizes if padded else target_sizes(dataset)
+        return self._graph_sizes(self.decoder.rule.scale.high, source[indices], target[indices])
 
     def _graph_sizes(self, scale: float, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         factor, words = torch.tensor(scale, dtype=torch.double), torch.from_numpy(target) - 1

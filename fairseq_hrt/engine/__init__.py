@@ -22,7 +22,7 @@ from .fairseq_options import (
 )
 from .generator import AutoregressiveGenerator, EngineGenerator
 from .language_model import LanguageModel
-from .layers import FairseqModule, UnsupportedModelError
+from .layers import FairseqModule, UnsupportedModelError, all_layers
 from .model_scorer import ModelScorer
 from .native_generator import NativeGenerator
 from .native_parts import NativeParts
@@ -60,6 +60,7 @@ __all__ = [
     "TaskDictionary",
     "TransformerEngine",
     "UnsupportedModelError",
+    "all_layers",
     "attached",
     "check_number",
     "check_ranges",

@@ -341,6 +341,13 @@ class PackedDecoderLayer(PackedLayer):
         self.cross_norm = PackedNorm(layer.encoder_attn_layer_norm)
 
 
+def all_layers(side: nn.Module) -> List[nn.Module]:
+    """All layers of the encoder or decoder ``side``, one that stands in several places once for
+    each. Iterating over ``side.layers`` leaves out random ones while a model with layer drop is
+    trained."""
+    return [side.layers[number] for number in range(len(side.layers))]
+
+
 def check_attention(attention: FairseqModule) -> None:
     """Refuses attention variants whose result differs from the plain formula.
 

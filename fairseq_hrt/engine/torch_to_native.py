@@ -16,7 +16,7 @@ from ..native.families.fields import ACTIVATIONS
 from ..native.runtime.format import Header, write_model
 from ..native.runtime.model_tensors import model_tensors, require_stored
 from .embedding import position_vectors
-from .layers import FairseqModule, UnsupportedModelError
+from .layers import FairseqModule, UnsupportedModelError, all_layers
 from .native_parts import NativeParts
 from .transformer import TransformerEngine
 
@@ -93,8 +93,7 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
             f"the native engine does not support the encoder {type(encoder).__name__}; use --engine"
             " torch"
         )
-    # children(): in a training, to iterate over layers with layer drop leaves out random ones.
-    sides = [list(side.layers.children()) for side in (encoder, decoder)]
+    sides = [all_layers(side) for side in (encoder, decoder)]
     modules = [*encoder.modules(), *decoder.modules()]
     norms = [module for module in modules if isinstance(module, nn.LayerNorm)]
     activation = str(model.cfg.activation_fn) if hasattr(model, "cfg") else ""

@@ -24,7 +24,13 @@ from torch import Tensor, nn
 from .cache import DecoderState, Memory
 from .distances import Distances, step_distances
 from .embedding import PackedEmbedding
-from .layers import PackedDecoderLayer, PackedLayer, PackedNorm, UnsupportedModelError
+from .layers import (
+    PackedDecoderLayer,
+    PackedLayer,
+    PackedNorm,
+    UnsupportedModelError,
+    all_layers,
+)
 from .linear import PackedLinear
 from .masks import Visibility
 from .shared_weights import fuse_rows
@@ -311,9 +317,8 @@ class TransformerEngine:
         )
         self.norm = None if decoder.layer_norm is None else PackedNorm(decoder.layer_norm)
         reorder = self.static_weights
-        # children(): in a training, to iterate over layers with layer drop leaves out random ones.
         self.layers = [
-            PackedDecoderLayer(layer, reorder=reorder) for layer in decoder.layers.children()
+            PackedDecoderLayer(layer, reorder=reorder) for layer in all_layers(decoder)
         ]
         self.recurrent: bool = any(layer.cell is not None for layer in self.layers)
         self.distances = None if self.recurrent else step_distances(self.layers)
@@ -324,7 +329,7 @@ class TransformerEngine:
         self.encoder_norm: Optional[PackedNorm] = None
         if _is_plain(encoder):
             self.encoder_layers = [
-                PackedLayer(layer, reorder=reorder) for layer in encoder.layers.children()
+                PackedLayer(layer, reorder=reorder) for layer in all_layers(encoder)
             ]
             self.encoder_norm = (
                 None if encoder.layer_norm is None else PackedNorm(encoder.layer_norm)
@@ -381,5 +386,5 @@ def _is_plain(encoder: Any) -> bool:
             return False
     return all(
         type(layer) in (TransformerEncoderLayerBase, TransformerEncoderLayer)
-        for layer in encoder.layers.children()
+        for layer in all_layers(encoder)
     )

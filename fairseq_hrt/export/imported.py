@@ -52,7 +52,8 @@ def checkpoint_of(
         fairseq_options.get_training_parser(), arguments
     )
     config = convert_namespace_to_omegaconf(namespace)
-    built = tasks.setup_task(config.task).build_model(config.model)
+    # The user did not choose the model's options: none is refused for having no effect.
+    built = tasks.setup_task(config.task).build_model(config.model, from_checkpoint=True)
     state = built.state_dict()
     own_parameters = {name for name, _ in built.named_parameters(remove_duplicate=False)}
     for name, value in parameters.items():

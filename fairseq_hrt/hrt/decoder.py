@@ -10,7 +10,7 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
-from ..engine import NativeParts
+from ..engine import NativeParts, all_layers
 from ..native.families.hrt import untrained
 from ..native.runtime.header import Header
 from ..training import leave_sinusoids_out, start_self_attention
@@ -140,7 +140,7 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
     def native_tensors(self, header: Header) -> Dict[str, Tensor]:
         keys = {
             f"decoder.layers.{number}.self.relative": layer.self_attn.relative_keys
-            for number, layer in enumerate(self.layers.children())
+            for number, layer in enumerate(all_layers(self))
             if self.relative_window
         }
         return {"decoder.special": self.embed_special.weight, **keys}

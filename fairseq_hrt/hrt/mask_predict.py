@@ -119,7 +119,7 @@ class MaskPredictModel(CMLMNATransformerModel):
                 "a mask_predict_transformer needs the batches and the search of --task"
                 " translation_mask_predict: give that task"
             )
-        refuse_extras(args)
+        refuse_extras(flat_values(as_config(args)))
         return super().build_model(args, task)
 
     @staticmethod
@@ -194,6 +194,8 @@ class MaskPredictTask(TranslationLevenshteinTask):
                     )
             values = flat_values(as_config(cfg))
             refuse_unread(values)
+            if kind is not None and issubclass(kind, MaskPredictModel):
+                refuse_extras(values, training=True)
             paths = values["encoder_embed_path"], values["decoder_embed_path"]
             if getattr(cfg, "apply_bert_init", False) and any(paths):
                 raise ValueError(

@@ -18,7 +18,7 @@ from .conventions import (
     follow_conventions,
     require_same_conventions,
 )
-from .transformer_options import as_config, refuse_extras
+from .transformer_options import as_config, flat_values, refuse_extras
 
 
 class ConfiguredTransformer(TransformerModelBase):
@@ -44,7 +44,7 @@ class ConfiguredTransformer(TransformerModelBase):
     @classmethod
     def build_model(cls, args: Any, task: FairseqTask) -> Any:
         cfg = as_config(args, cls.config)
-        refuse_extras(cfg)
+        refuse_extras(flat_values(cfg))
         for side in ("encoder", "decoder"):
             # As text in --model-overrides it prunes a trained model; the list that its own option
             # gives cannot be read by fairseq 0.12.2.

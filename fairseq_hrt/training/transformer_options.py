@@ -53,12 +53,13 @@ READ_WHEN: Mapping[str, Condition] = {
     "base_sublayers": other_than("base_layers", 0),
     "base_shuffle": other_than("base_layers", 0),
 }
-# Options that need a part of fairseq's own decoder or attention that the families do not have.
+# Options that need a part of fairseq's own decoder or attention that the families do not have, and
+# those of them that change nothing once a model is trained.
 _NOT_OF_FAMILIES = (
     "adaptive_softmax_cutoff", "base_layers", "cross_self_attention",
     "decoder_xformers_att_config", "encoder_xformers_att_config", "no_cross_attention",
-    "quant_noise_pq", "quant_noise_scalar",
 )  # fmt: skip
+_NOT_IN_TRAINING = ("quant_noise_pq", "quant_noise_scalar")
 
 
 def as_config(options: Any, config: Any = TransformerConfig) -> Any:
@@ -104,11 +105,19 @@ def refuse_unread(values: Mapping[str, Any]) -> None:
     )
 
 
-def refuse_extras(options: Any) -> None:
-    """Raises ValueError if a model's ``options``, a namespace or a dataclass, ask for a part of
-    fairseq's Transformers that the families' do not have; the message names the option."""
-    for name in _NOT_OF_FAMILIES:
-        if getattr(options, name, None):
+def refuse_extras(options: Mapping[str, Any], *, training: bool = False) -> None:
+    """Refuses options that ask for a part of fairseq's Transformers that the families' lack.
+
+    Args:
+        options: a model's, by their names on the command line.
+        training: a training begins; of a trained model those that act only in training do not
+            matter.
+
+    Raises:
+        ValueError: there is such an option; the message names it.
+    """
+    for name in (*_NOT_OF_FAMILIES, *(_NOT_IN_TRAINING if training else ())):
+        if options.get(name):
             raise ValueError(
                 f"{flag(name)}: only fairseq's own Transformers have this part; leave it out"
             )

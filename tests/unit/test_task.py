@@ -185,6 +185,17 @@ def test_options_of_a_model_without_effect_are_refused(tiny, architecture, optio
         assert isinstance(built, kind)
 
 
+def test_models_of_other_plugins_may_read_other_options(tiny, monkeypatch):
+    """Models that they derive from fairseq's Transformer or from ours."""
+    kind = ARCH_MODEL_REGISTRY["ctc_transformer"]
+    theirs = type("Theirs", (kind,), {"__module__": "other_plugin"})
+    monkeypatch.setitem(ARCH_MODEL_REGISTRY, "ctc_transformer", theirs)
+    task = CtcTranslationTask(CtcTaskConfig(), tiny.dictionary(), tiny.dictionary())
+    task.cfg.eval_bleu = False
+    built = task.build_model(tiny.arguments("ctc_transformer", char_inputs=True))
+    assert type(built) is theirs
+
+
 def test_a_presets_values_count_as_given_in_yaml(tiny):
     """hrt_transformer_e6d1 has pre-norm, and with it a last normalisation to leave out."""
     options = OmegaConf.create(

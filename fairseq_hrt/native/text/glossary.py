@@ -142,14 +142,19 @@ class Glossary:
         self._roots: List[_Node] = [{}]
         for term, translation in terms.items():
             self._add(term, translation)
+        self._hash = hash(frozenset(self.terms.items()))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Glossary):
             return NotImplemented
-        return self is other or (self.terms == other.terms and self._roots == other._roots)
+        # The server compares glossaries of many terms while requests wait.
+        if self is other or self._hash != other._hash:
+            return self is other
+        # One over another differs from the other over the one.
+        return self.terms == other.terms and self._roots == other._roots
 
     def __hash__(self) -> int:
-        return hash(frozenset(self.terms.items()))
+        return self._hash
 
     def _add(self, term: str, translation: str) -> None:
         written, translated = _checked("term", term), _checked("translation", translation)
@@ -255,6 +260,7 @@ class Glossary:
         both = object.__new__(type(self))
         both.terms = {**other.terms, **self.terms}
         both._roots = [*self._roots, *other._roots]
+        both._hash = hash(frozenset(both.terms.items()))
         return both
 
     def identity(self) -> str:

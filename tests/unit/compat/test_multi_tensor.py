@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fairseq_hrt.compat import multi_tensor
+
 REPLACED = (
     (Adam, "step"),
     (FairseqOptimizer, "multiply_grads"),
@@ -172,6 +174,37 @@ def test_states_of_a_checkpoint_are_continued(monkeypatch):
     ours = resumed()
     as_fairseq(monkeypatch)
     assert same(ours, resumed())
+
+
+def test_the_number_of_steps_may_be_a_tensor(monkeypatch):
+    def stepped():
+        parameters = parameters_of([(2, 3)], torch.float32)
+        optimizer = Adam(parameters, lr=0.1)
+        for seed in range(2):
+            give_gradients(parameters, seed)
+            optimizer.step()
+            optimizer.state[parameters[0]]["step"] = torch.tensor(float(seed + 1))
+        return [p.detach() for p in parameters]
+
+    ours = stepped()
+    as_fairseq(monkeypatch)
+    torch.testing.assert_close(ours, stepped())
+
+
+@given(st.lists(st.integers(0, 20), max_size=10), st.integers(1, 30))
+def test_parts_hold_all_tensors_in_order(sizes, most):
+    parts = [sizes[part] for part in multi_tensor._parts(sizes, most)]
+    assert sum(parts, []) == sizes
+    for part, following in zip(parts, parts[1:]):
+        assert len(part) == 1 or sum(part) <= most
+        assert sum(part) + following[0] > most
+
+
+def test_square_roots_of_a_part_are_held(monkeypatch):
+    monkeypatch.setattr(multi_tensor, "_AT_ONCE", 8)
+    ours = trained("float32", [(2, 3), (1,), (4, 4), (2,), (1, 1)])
+    as_fairseq(monkeypatch)
+    assert same(ours, trained("float32", [(2, 3), (1,), (4, 4), (2,), (1, 1)]))
 
 
 class TestLeftToFairseq:

@@ -152,6 +152,7 @@ def test_padding_of_buckets_makes_no_path(family, caplog):
 
     def kept(**options):
         task = family.task(**options)
+        task.cfg.num_batch_buckets = 1
         task.datasets["train"] = dataset
         task.decoder = family.dag(upsample_scale="2").decoder
         indices = torch.arange(2).numpy()
@@ -159,6 +160,10 @@ def test_padding_of_buckets_makes_no_path(family, caplog):
 
     assert kept() == [0, 1] and "1 of 2 training pairs have no path" in caplog.text
     assert kept(filter_ratio=2.0) == [1]
+    # Their batches' graphs are as wide as the padded sources.
+    assert kept(max_vertices=18) == [0, 1]
+    with pytest.raises(ValueError, match="--dag-max-vertices 17"):
+        kept(max_vertices=17)
 
 
 def test_batches_keep_to_their_vertices(family):

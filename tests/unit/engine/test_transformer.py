@@ -274,6 +274,19 @@ def test_layers_that_a_training_may_drop_are_decoded(tiny, arch):
         )
 
 
+@torch.no_grad()
+def test_a_layer_in_several_places_is_applied_in_each(tiny):
+    """As other plugins' models share layers."""
+    model = tiny.model(encoder_layers=3, decoder_layers=3)
+    for side in (model.encoder, model.decoder):
+        side.layers[1] = side.layers[0]
+    engine = TransformerEngine(model)
+    sample, tokens = tiny.sample([5, 3]), random_tokens(2, 4)
+    assert_close(stepwise_logits(engine, sample, tokens, [4]), module_logits(model, sample, tokens))
+    header, _ = convert(model, tiny.dictionary(), tiny.dictionary(), weights="float32")
+    assert (header.encoder_layers, header.decoder_layers) == (3, 3)
+
+
 def test_packing_in_inference_mode_leaves_trainable_parameters(tiny):
     model = tiny.model()
     with torch.inference_mode():

@@ -363,6 +363,21 @@ def loaded(path, folder):
     return task, models[0].double().eval()
 
 
+def test_learned_positions_may_be_switched_off(tmp_path):
+    """The options of an imported model are not checked for effect."""
+
+    def without(own, held):
+        for side in ("encoder", "decoder"):
+            held.pop(f"{side}.embed_positions.weight", None)
+
+    place = tmp_path / "checkpoint_best.pt"
+    own, _ = checkpoint(place, edit=without, no_token_positional_embeddings=True)
+    assert own["encoder_learned_pos"]
+    write_dictionaries(tmp_path)
+    _, model = loaded(place, tmp_path)
+    assert model.encoder.embed_positions is None and model.decoder.embed_positions is None
+
+
 STRATEGIES = (
     ("greedy", 0.0, {}),
     ("lookahead", 1.5, dict(dag_decode_beta=1.5, dag_repeats="collapsed")),

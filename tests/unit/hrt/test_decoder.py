@@ -264,7 +264,6 @@ def test_an_untrained_chunk_size_is_named(tiny):
         (dict(decoder_learned_pos=True), "--decoder-learned-pos"),
         (dict(no_token_positional_embeddings=True), "--no-token-positional-embeddings"),
         (dict(adaptive_softmax_cutoff="4,8"), "--adaptive-softmax-cutoff"),
-        (dict(quant_noise_pq=0.1), "--quant-noise-pq: only fairseq's own"),
         (dict(cross_self_attention=True), "--cross-self-attention: only fairseq's own"),
         (dict(no_cross_attention=True), "--no-cross-attention: only fairseq's own"),
         (

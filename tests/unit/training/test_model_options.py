@@ -52,7 +52,7 @@ def configuration(monkeypatch, architecture, given):
 
     monkeypatch.setattr(TransformerModelBase, "build_model", classmethod(build))
     # Those that are refused would reach it, too.
-    monkeypatch.setattr(model, "refuse_extras", lambda cfg: None)
+    monkeypatch.setattr(model, "refuse_extras", lambda options: None)
     ARCH_CONFIG_REGISTRY[architecture](given)
     return ARCH_MODEL_REGISTRY[architecture].build_model(given, task).cfg
 

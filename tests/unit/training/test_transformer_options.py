@@ -9,12 +9,14 @@ from fairseq.models.transformer import TransformerConfig, TransformerModel
 from omegaconf import OmegaConf
 
 from fairseq_hrt.native.families import FAMILIES
+from fairseq_hrt.training import ConfiguredTransformer
 from fairseq_hrt.training.model_options import flat_names
 from fairseq_hrt.training.transformer_options import (
     READ,
     READ_WHEN,
     as_config,
     flat_values,
+    refuse_extras,
     refuse_unread,
 )
 
@@ -55,7 +57,10 @@ def what_it_is(tiny, architecture, **options):
     parameters; ValueError if its training would not begin."""
     args = tiny.arguments(architecture, **options)
     kind = ARCH_MODEL_REGISTRY[architecture]
-    refuse_unread(flat_values(as_config(args, getattr(kind, "config", TransformerConfig))))
+    values = flat_values(as_config(args, getattr(kind, "config", TransformerConfig)))
+    refuse_unread(values)
+    if issubclass(kind, ConfiguredTransformer):
+        refuse_extras(values, training=True)
     task = Namespace(source_dictionary=tiny.dictionary(), target_dictionary=tiny.dictionary())
     torch.manual_seed(1)
     model, found = kind.build_model(args, task), {}
@@ -113,6 +118,25 @@ def test_parts_that_the_families_lack_are_refused(tiny, architecture):
         message = f"^--{name.replace('_', '-')}: only fairseq's own Transformers have this part"
         with pytest.raises(ValueError, match=message):
             what_it_is(tiny, architecture, **{name: value})
+
+
+@pytest.mark.parametrize("architecture", MODELS)
+@pytest.mark.parametrize("name, value", [
+    ("activation_fn", "gelu"), ("attention_dropout", 0.2), ("decoder_layerdrop", 0.2),
+    ("dropout", 0.2), ("encoder_layers", 4), ("encoder_normalize_before", True),
+    ("layernorm_embedding", True), ("no_scale_embedding", True),
+    ("share_decoder_input_output_embed", True),
+])  # fmt: skip
+def test_options_of_all_models_are_accepted(tiny, architecture, name, value):
+    assert what_it_is(tiny, architecture, **{name: value})
+
+
+@pytest.mark.parametrize("architecture", MODELS[1:])
+def test_noise_in_training_is_no_matter_of_a_trained_model(tiny, architecture):
+    kind = ARCH_MODEL_REGISTRY[architecture]
+    args = tiny.arguments(architecture, quant_noise_pq=0.1, quant_noise_scalar=0.1)
+    task = Namespace(source_dictionary=tiny.dictionary(), target_dictionary=tiny.dictionary())
+    assert kind.build_model(args, task)
 
 
 @pytest.mark.parametrize("options, message", [

@@ -150,6 +150,9 @@ def test_one_glossary_over_another():
         "Köter", "Katze", "Würstchen", "die Katze",
     ]  # fmt: skip
     assert both.terms["dog"] == "Köter" and len(both.terms) == 4
+    # Two spellings of one term: the first glossary's counts.
+    one, other = Glossary({"it's": "a"}), Glossary({"it’s": "b"})
+    assert one.over(other) != other.over(one) and one.over(other) == one.over(other)
     assert both.identity() != below.identity() and both != below
 
 
