@@ -82,7 +82,9 @@ def _multiply(multiply: Any, self: Any, factor: Any) -> None:
 
     gradients = [p.grad.data for p in self.params if p.grad is not None]
     tensor = torch.is_tensor(factor)
-    if not gradients or (tensor and factor.dim() > 0) or not _alike(gradients):
+    # Of 16-bit gradients a CPU would round the factor first.
+    alike = _alike(gradients, torch.float32)
+    if not gradients or not alike or (tensor and factor.dim() > 0):
         return multiply(self, factor)
     torch._foreach_mul_(gradients, factor.to(gradients[0].device) if tensor else factor)
 

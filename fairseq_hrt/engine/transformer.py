@@ -317,9 +317,7 @@ class TransformerEngine:
         )
         self.norm = None if decoder.layer_norm is None else PackedNorm(decoder.layer_norm)
         reorder = self.static_weights
-        self.layers = [
-            PackedDecoderLayer(layer, reorder=reorder) for layer in all_layers(decoder)
-        ]
+        self.layers = [PackedDecoderLayer(layer, reorder=reorder) for layer in all_layers(decoder)]
         self.recurrent: bool = any(layer.cell is not None for layer in self.layers)
         self.distances = None if self.recurrent else step_distances(self.layers)
         projection = decoder.output_projection

@@ -27,7 +27,8 @@ REPLACED = (
     (_FP16OptimizerMixin, "_sync_fp32_params_to_fp16"),
     (utils, "clip_grad_norm_"),
 )
-SHAPES = st.lists(st.lists(st.integers(0, 3), max_size=3).map(tuple), min_size=1, max_size=4)
+# Enough numbers for vectorised loops.
+SHAPES = st.lists(st.lists(st.integers(0, 9), max_size=3).map(tuple), min_size=1, max_size=4)
 
 
 class Calls(TorchDispatchMode):
