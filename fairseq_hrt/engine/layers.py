@@ -341,7 +341,7 @@ class PackedDecoderLayer(PackedLayer):
         self.cross_norm = PackedNorm(layer.encoder_attn_layer_norm)
 
 
-def all_layers(side: nn.Module) -> List[nn.Module]:
+def all_layers(side: FairseqModule) -> List[FairseqModule]:
     """All layers of the encoder or decoder ``side``, one that stands in several places once for
     each. Iterating over ``side.layers`` leaves out random ones while a model with layer drop is
     trained."""
