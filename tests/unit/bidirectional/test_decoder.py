@@ -209,7 +209,6 @@ def test_other_numbers_of_directions_are_refused(family):
             "--max-target-positions 3 must be at least 4, the words per step",
         ),
         (dict(directions=2, adaptive_softmax_cutoff="4,8"), "--adaptive-softmax-cutoff"),
-        (dict(quant_noise_pq=0.1), "--quant-noise-pq"),
         (dict(no_cross_attention=True), "--no-cross-attention"),
         (
             dict(vanilla_positions=True, no_token_positional_embeddings=True),

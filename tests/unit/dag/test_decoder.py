@@ -21,7 +21,6 @@ def test_other_transformers_can_be_fine_tuned(family):
     "options, named",
     [
         (dict(adaptive_softmax_cutoff="5,10"), "--adaptive-softmax-cutoff"),
-        (dict(quant_noise_pq=0.1), "--quant-noise-pq"),
         (dict(upsample_scale="x"), "--dag-upsample-scale"),
         (dict(upsample_base="predict", length_classes=1), "--dag-length-classes 1"),
     ],
