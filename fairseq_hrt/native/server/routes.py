@@ -16,6 +16,7 @@ from ..decoding import NumericalError
 from ..io.escaping import printable, shown
 from ..text.html_text import UnreadableMarkup
 from ..text.texts import DecodedText
+from .catalogue import Catalogue, language_name
 from .detection import LanguageDetector
 from .errors import RequestError, invalid
 from .interface import describe_interface
@@ -31,11 +32,9 @@ from .requests import (
 from .settings import Settings
 from .systems import (
     ALIGNED,
-    Catalogue,
     LoadTranslator,
     ServedSystem,
     alternatives_options,
-    language_name,
     load_served,
     load_translator,
     require_room,

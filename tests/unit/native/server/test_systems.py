@@ -12,15 +12,14 @@ from fairseq_hrt.native.bundles.bundle import Bundle
 from fairseq_hrt.native.bundles.translation import PreparedLine, Translation
 from fairseq_hrt.native.runtime.engine import UnsupportedOption
 from fairseq_hrt.native.server import systems
+from fairseq_hrt.native.server.catalogue import Catalogue, language_name
 from fairseq_hrt.native.server.errors import RequestError
 from fairseq_hrt.native.server.metrics import Metrics
 from fairseq_hrt.native.server.requests import TranslationRequest
 from fairseq_hrt.native.server.settings import Settings
 from fairseq_hrt.native.server.systems import (
-    Catalogue,
     ServedSystem,
     alternatives_options,
-    language_name,
     load_served,
     load_translator,
     require_room,
