@@ -1,17 +1,6 @@
 """The text of a translation, from the subwords that a decoder found."""
 
-from typing import (
-    Callable,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..decoding import Hypothesis
 from ..text.dictionary import Words
@@ -174,9 +163,14 @@ class HypothesisTexts:
             kept[name] = "" if best is None else self.text(best[1], best[0], None)[0]
         return kept
 
-    def new(self, names: Iterable[str]) -> List[str]:
-        """Those of some terms whose translations are not kept, each once."""
-        return sorted(set(names).difference(self._alone))
+    def new(self, pieces: Sequence[PreparedLine], glossary: Glossary) -> List[str]:
+        """The glossary's terms in pieces whose translations alone are not kept, each once."""
+        found = {
+            piece.own_text[one.start : one.end]
+            for piece in pieces
+            for one in terms_in(piece, glossary)
+        }
+        return sorted(found.difference(self._alone))
 
 
 def terms_in(piece: PreparedLine, glossary: Glossary) -> Iterator[Term]:

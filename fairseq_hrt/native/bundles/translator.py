@@ -9,18 +9,7 @@ model.score(["Good morning."], ["Guten Morgen."])
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    FrozenSet,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Tuple,
-    Union,
-)
+from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..decoding import Hypothesis
 from ..options.conditions import option_text
@@ -28,13 +17,13 @@ from ..options.effects import require_scoring
 from ..options.misplaced import require_decoding
 from ..text.glossary import GivenGlossary, Glossary
 from ..text.replacement import mostly_unknown, read_lexicon, unknown_words
-from ..text.sentences import split
 from ..text.unknown_symbols import UnknownSymbols, with_symbols
 from .asynchronous import AsyncTranslation
 from .bundle import Bundle
 from .decoder import OF_LOADING, Decoder, Wanted, Watch
 from .fallback import FallbackDecoder
-from .hypothesis_texts import HypothesisTexts, terms_in
+from .hypothesis_texts import HypothesisTexts
+from .source_texts import SourceTexts
 from .translation import (
     DEFAULTS,
     LONGEST,
@@ -91,7 +80,7 @@ class Translator:
         # Switches that stay off whatever the training stored.
         self._off = frozenset(name for name in decoding if self.defaults[name] == "false")
         self.source, self.target = bundle.dictionaries()
-        self._unknown = UnknownSymbols(self.pipeline, self.source)
+        self._sources = SourceTexts(self.pipeline, self.source, bundle.source_lang)
         self._texts = HypothesisTexts(self.pipeline, self.target, bundle.subwords)
         self._either = decoder if fallback is None else FallbackDecoder(decoder, fallback)
         options, lexicon = self._chosen({})
@@ -162,7 +151,7 @@ class Translator:
             options.get(name, "false") != "false" for name in ("alignments", "print_alignment")
         )
         decoder, prepared = self._either, self._prepared(options, wanted, given)
-        pieces, flat = self._cut(rows, _longest_piece(decoder, prepared))
+        pieces = self._sources.cut(rows, _longest_piece(decoder, prepared))
         terms = self._texts.terms(
             [piece for own in pieces for piece in own],
             Glossary.of(glossary) or self.glossary,
@@ -175,7 +164,9 @@ class Translator:
             # Models that align no words place the symbols without alignments.
             with suppress(ValueError):
                 prepared = decoder.prepare(options, wanted._replace(alignments=True), given)
-        found = decoder.decode(prepared, flat, wanted, Watch(progress, cancelled))
+        found = decoder.decode(
+            prepared, self._sources.ids(pieces), wanted, Watch(progress, cancelled)
+        )
         results: List[Any] = []
         place = 0
         for line, own in zip(rows, pieces):
@@ -207,12 +198,12 @@ class Translator:
         translation, None for one without words. Whatever a call asks for, its options are the
         translator's own, so that many terms take little time and their translations can be kept.
         """
-        cut = [own[:1] for own in self._cut(texts, self._longest)[0]]
+        cut = [own[:1] for own in self._sources.cut(texts, self._longest)]
         wanted, options = Wanted(size, scores=False), {**self._chosen({})[0], "nbest": "1"}
         best = iter(
             self.decoder.decode(
                 self.decoder.prepare(options, wanted, frozenset()),
-                [self._ids(piece) for own in cut for piece in own],
+                self._sources.ids(cut),
                 wanted,
                 Watch(cancelled=cancelled),
             )
@@ -222,13 +213,7 @@ class Translator:
     def new_terms(self, lines: Sequence[str], glossary: Glossary) -> List[str]:
         """The terms of a glossary in raw lines that :meth:`translate` would have to translate alone
         before the lines, each once; see :meth:`prepare_terms`."""
-        pieces = [PreparedLine(line, ()) for line in lines]
-        found = (
-            (one.own_text[term.start : term.end])
-            for one in pieces
-            for term in terms_in(one, glossary)
-        )
-        return self._texts.new(found)
+        return self._texts.new([PreparedLine(line, ()) for line in lines], glossary)
 
     def prepare_terms(
         self,
@@ -280,7 +265,7 @@ class Translator:
         The line's translation is that of its pieces, joined by :func:`.translation.join_pieces`. A
         line without words is one piece. Never waits for a translation in another thread.
         """
-        return PreparedLine.pieces(self.in_words(line), self.pipeline, self._longest)
+        return self._sources.pieces(line, self._longest)
 
     def graphs(
         self,
@@ -312,7 +297,8 @@ class Translator:
         wanted = Wanted(checked_batch_size(batch_size), graphs=True)
         given = (frozenset(decoding) if given is None else given) | self._off
         prepared = self._prepared(self._chosen(decoding)[0], wanted, given)
-        pieces, flat = self._cut(rows, _longest_piece(self._either, prepared))
+        pieces = self._sources.cut(rows, _longest_piece(self._either, prepared))
+        flat = self._sources.ids(pieces)
         documents = iter(self._either.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
         found = [[next(documents) for _ in own] for own in pieces]
         return found[0] if isinstance(lines, str) else found
@@ -424,37 +410,15 @@ class Translator:
     def pieces(self, lines: Sequence[str]) -> List[List[int]]:
         """The source ids that are decoded, with ``</s>``: a list for each piece of each line, in
         a flat list without division into lines."""
-        return self._cut(lines, self._longest)[1]
+        return self._sources.ids(self._sources.cut(lines, self._longest))
 
     def in_words(self, line: Line) -> PreparedLine:
-        """Splits a line into subwords but not into pieces, for callers that look at the subwords
-        before they translate the result. A line that is prepared already is returned as it is."""
-        if not isinstance(line, str):
-            return line
-        words, symbols = self._unknown.words(line)
-        return PreparedLine(line, words, symbols=symbols)
+        """See :meth:`.source_texts.SourceTexts.in_words`."""
+        return self._sources.in_words(line)
 
     def in_sentences(self, line: str) -> List[PreparedLine]:
-        """The sentences of a line, as pieces of it; none if it is empty. The language token with
-        which a line begins holds for all its sentences that have none of their own.
-
-        Raises:
-            ImportError: the package that splits sentences is not installed.
-        """
-        found, sentences = split(line, self.bundle.source_lang), []
-        begin = start = 0
-        token, _ = self.pipeline.own_token(line)
-        prefix = self.pipeline.prefix_length
-        for sentence, gap in zip(found.sentences, found.gaps):
-            begin += len(gap)
-            own = self.in_words(sentence)
-            if token and own.words and not self.pipeline.own_token(sentence)[0]:
-                own = replace(own, words=self.pipeline.with_token(own.words, token))
-            span = begin, begin + len(sentence)
-            sentences.append(replace(own, text=line, start=start, span=span))
-            begin += len(sentence)
-            start += len(own) - prefix
-        return sentences
+        """See :meth:`.source_texts.SourceTexts.in_sentences`."""
+        return self._sources.in_sentences(line)
 
     def mostly_unknown(self, line: Line) -> List[str]:
         """The words of a line that the model's dictionary lacks, if they are more than half of all
@@ -467,24 +431,6 @@ class Translator:
         model's dictionary. They may be lost in the translation. Symbols that are carried over from
         the source are not listed."""
         return unknown_words(self.in_words(line).words, self.source, self.bundle.subwords)
-
-    def _cut(
-        self, lines: Sequence[Line], longest: int
-    ) -> Tuple[List[List[PreparedLine]], List[List[int]]]:
-        """Splits lines into pieces. Returns the non-empty pieces of each line, and the source ids
-        of all these pieces in a flat list, each with ``</s>``."""
-        pieces = [
-            [
-                piece
-                for piece in PreparedLine.pieces(self.in_words(line), self.pipeline, longest)
-                if piece.words
-            ]
-            for line in lines
-        ]
-        return pieces, [self._ids(one) for own in pieces for one in own]
-
-    def _ids(self, piece: PreparedLine) -> List[int]:
-        return [*self.source.ids(piece.words), self.source.eos]
 
 
 def _certain(scored: Hypothesis, first: int) -> Hypothesis:
