@@ -115,7 +115,7 @@ def check_ranges(args: Arguments) -> None:
 
 
 def require_decoding_options(names: Iterable[str], subject: str) -> None:
-    """Refuses options of fairseq's commands that change no translation of this package's commands,
+    """Refuses options of fairseq's commands that decoders of this package's commands do not read,
     such as ``--num-shards``; options of plugins' tasks pass.
 
     Args:
@@ -127,7 +127,7 @@ def require_decoding_options(names: Iterable[str], subject: str) -> None:
     """
     for name in names:
         if name in _OF_FAIRSEQ and name not in DECODING:
-            raise ValueError(f"{subject}: {flag(name)} changes no translation; leave it out")
+            raise ValueError(f"{subject}: {flag(name)} has no effect here; leave it out")
 
 
 def require_effect(config: DictConfig, named: Container[str]) -> None:

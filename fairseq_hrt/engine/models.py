@@ -347,6 +347,8 @@ def build_generator(
     if given is not None:
         if "seed" in given:
             require_draws(config)
+            # dag draws its paths by hashes of the seed, fairseq's searches by PyTorch.
+            utils.set_torch_seed(config.common.seed)
         # DecodingTask checks its options itself.
         if not hasattr(task, "given"):
             require_effect(config, given)
@@ -360,7 +362,7 @@ def require_draws(config: DictConfig) -> None:
     """Raises ValueError if the search of a command's configuration draws nothing at random, which
     leaves ``--seed`` without effect."""
     draws = str(getattr(config.task, "dag_decode_strategy", "")) == "sample"
-    if not (draws or config.generation.sampling):
+    if not (draws or config.generation.sampling or config.generation.retain_dropout):
         raise ValueError(
             f"--seed {config.common.seed}: this search draws nothing at random; leave --seed out"
         )

@@ -202,7 +202,8 @@ def load_draft_model(
             )
         # Options that all tasks have, such as --rescore-path, change no draft.
         own = {name for name, option in SCHEMA.items() if option.origin == family}
-        unknown = [name for name in overrides if name not in {*own, "forced_start"}]
+        own |= {"forced_start", "seed"} if family == "dag" else {"forced_start"}
+        unknown = [name for name in overrides if name not in own]
         if unknown:
             raise ValueError(
                 f"--jacobi-draft-options: the task {config._name} has no option of decoding"

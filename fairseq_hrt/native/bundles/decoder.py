@@ -17,7 +17,10 @@ from ..decoding import Hypothesis
 from ..runtime.engine import Cancelled
 
 # Decoding options that take effect when models are loaded, and in no later call.
-OF_LOADING = ("fp16", "bf16", "model_overrides", "retain_dropout", "retain_dropout_modules")
+OF_LOADING = (
+    "fp16", "bf16", "memory_efficient_fp16", "memory_efficient_bf16", "model_overrides",
+    "retain_dropout", "retain_dropout_modules",
+)  # fmt: skip
 
 
 class Watch(NamedTuple):

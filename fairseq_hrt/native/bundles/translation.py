@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 from heapq import nlargest
-from typing import Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from operator import itemgetter
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ..text.given_terms import GivenTerm
 from ..text.pipeline import TextPipeline
@@ -186,13 +187,36 @@ def join_pieces(line: str, parts: Sequence[Translation]) -> Translation:
     if len(parts) == 1:
         return parts[0]
     joined, most = _joined(line, parts), max(len(part.alternatives) for part in parts)
-    chosen: List[Tuple[Translation, ...]] = [()]
-    for part in parts:
-        longer = ((*own, one) for own in chosen for one in (part, *part.alternatives))
-        chosen = nlargest(most + 1, longer, key=lambda own: sum(one.score or 0.0 for one in own))
-    others = [own for own in chosen if any(one is not best for one, best in zip(own, parts))]
-    joined.alternatives = [_joined(line, own) for own in others[:most]]
+    if most:
+        joined.alternatives = [_joined(line, own) for own in _combined(parts, most)]
     return joined
+
+
+def _combined(parts: Sequence[Translation], most: int) -> Iterator[List[Translation]]:
+    """Other translations of all pieces than the best ones, ``parts``: the at most ``most``
+    combinations of largest total score, best first."""
+    # Of each combination: its total score, its last piece, and the combination before it.
+    chosen: List[Any] = [(0.0, None, None)]
+    for part in parts:
+        # A piece may have one text by several paths.
+        texts: Dict[str, Translation] = {}
+        for one in (part, *part.alternatives):
+            texts.setdefault(one.text, one)
+        longer = (
+            (before[0] + (one.score or 0.0), one, before)
+            for before in chosen
+            for one in texts.values()
+        )
+        chosen = nlargest(most + 1, longer, key=itemgetter(0))
+    for last in chosen:
+        combination: List[Translation] = []
+        while last[1] is not None:
+            combination.append(last[1])
+            last = last[2]
+        combination.reverse()
+        if most and any(one is not best for one, best in zip(combination, parts)):
+            most -= 1
+            yield combination
 
 
 def _joined(line: str, parts: Sequence[Translation]) -> Translation:

@@ -48,6 +48,10 @@ class Condition:
             *(values[name] for name in self.reads)
         )
 
+    def missing(self, values: Mapping[str, Any]) -> str:
+        """The text of what does not hold for ``values``."""
+        return self.text
+
     def __and__(self, other: "Condition") -> "Condition":
         return _Both(
             f"{self.text} and {other.text}", self.reads + other.reads, lambda *_: True, self, other
@@ -64,6 +68,9 @@ class _Both(Condition):
 
     def holds(self, values: Mapping[str, Any]) -> bool:
         return self.one.holds(values) and self.other.holds(values)
+
+    def missing(self, values: Mapping[str, Any]) -> str:
+        return (self.other if self.one.holds(values) else self.one).missing(values)
 
 
 def chosen(name: str, *choices: str) -> Condition:
@@ -110,7 +117,7 @@ IN_CHUNKS = Condition(
 )
 # As many translations are drawn as are wanted, whatever the beam.
 SEVERAL_DRAWN = Condition(
-    "where paths are drawn, --nbest 2 or more or --rescore-path",
+    "--nbest 2 or more, or --rescore-path, where paths are drawn",
     ("dag_decode_strategy", "nbest", "rescore_path"),
     lambda strategy, nbest, judge: str(strategy) != "sample" or nbest > 1 or judge is not None,
 )

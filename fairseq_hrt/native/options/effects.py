@@ -50,7 +50,7 @@ def set_aside(
         asked = option.is_asked_for(value)
         if asked and (given is None or name in given):
             shown = flag(name) if value is True else f"{flag(name)} {value}"
-            message = f"{shown} has an effect only with {option.when.text}"
+            message = f"{shown} has an effect only with {option.when.missing(values)}"
             if option.acts_as is None:
                 raise ValueError(message)
             logger.warning("%s; here it acts as %s", message, option.acts_as)

@@ -40,7 +40,8 @@ DECODING = frozenset(
         bf16 cpu diverse_beam_groups diverse_beam_strength diversity_rate fp16
         iter_decode_eos_penalty iter_decode_force_max_iter iter_decode_max_iter
         iter_decode_with_beam iter_decode_with_external_reranker left_pad_source match_source_len
-        max_source_positions model_overrides replace_unk retain_dropout retain_dropout_modules
+        max_source_positions memory_efficient_bf16 memory_efficient_fp16 model_overrides
+        replace_unk retain_dropout retain_dropout_modules
         sampling sampling_topk sampling_topp score_reference seed task user_dir
         """.split(),
     )

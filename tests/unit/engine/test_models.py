@@ -162,6 +162,7 @@ def test_options_of_other_generators_are_checked_too(folder, flags, message):
     ("translation_lev", "--beam 2", "--beam 2 .*--task other than translation_lev"),
     ("translation", "--seed 3", "--seed 3: this search draws nothing at random"),
     ("translation", "--sampling --sampling-topk 3 --seed 3", None),
+    ("translation", "--retain-dropout --seed 3", None),
     ("translation", "--beam 2 --lenpen 0.6 --diverse-beam-groups 2 --diverse-beam-strength 1", None),
     ("translation_lev", "--beam 1 --iter-decode-max-iter 3 --iter-decode-with-beam 2", None),
 ])  # fmt: skip
@@ -173,7 +174,10 @@ def test_options_of_fairseqs_searches_without_effect(folder, task_name, flags, n
     for names in [None, ()] if named else [None, (), given]:
         task = tasks.setup_task(config.task)
         task.build_generator = lambda *models, **more: "a generator"
+        torch.manual_seed(9)
         assert build_generator(task, [], config, names) == "a generator"
+        # fairseq's searches draw by PyTorch.
+        assert torch.initial_seed() == (3 if "seed" in (names or ()) else 9)
     if named:
         with pytest.raises(ValueError, match=f"^{named}"):
             build_generator(tasks.setup_task(config.task), [], config, given)

@@ -118,6 +118,17 @@ def test_source_drafts(tiny):
     assert drafter.propose(0, [8], [4], 2) == [4] and drafter.propose(0, [], [4], 2) == [4]
 
 
+def test_a_graphs_draws_take_a_seed(monkeypatch):
+    held = OmegaConf.create({"_name": "translation_dag", "dag_decode_strategy": "sample"})
+    monkeypatch.setattr(
+        module, "load_other_model", lambda option, path, *, choose, **more: choose(held)
+    )
+    options = "{'seed': 3}"
+    assert load_draft_model(
+        "draft.pt", "dag", beside=None, source=None, target=None, options=options
+    ) == {"seed": 3}
+
+
 def test_an_option_of_a_draft_has_an_effect(monkeypatch):
     """What its checkpoint holds besides is nobody's mistake."""
     held = OmegaConf.create(

@@ -1,7 +1,9 @@
 """What a line's translation is made of, when the line was translated in pieces."""
 
+from itertools import product
 from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +64,33 @@ def test_alternatives_of_a_line_are_the_best_combinations():
     found = join_pieces("x y", parts)
     assert [found.text, *(one.text for one in found.alternatives)] == ["a d", "b d", "b e"]
     assert [one.source for one in found.alternatives] == ["x y"] * 2
+
+
+@given(st.lists(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(-9, 0)), min_size=1, max_size=4),
+    min_size=2, max_size=4,
+))  # fmt: skip
+def test_alternatives_equal_those_of_all_combinations(drawn):
+    """A text that a piece has several times counts once, where it is first."""
+    parts, choices = [], []
+    for found in drawn:
+        best, *others = (piece(text, float(score), 1) for text, score in found)
+        best.alternatives = others
+        parts.append(best)
+        choices.append({one.text: one.score for one in (*reversed(others), best)})
+    wanted = sorted(
+        (sum(own[text] for own, text in zip(choices, texts)) for texts in product(*choices)),
+        reverse=True,
+    )
+    joined = join_pieces("x", parts)
+    most = max(len(part.alternatives) for part in parts)
+    assert len({one.text for one in joined.alternatives} | {joined.text}) == 1 + len(
+        joined.alternatives
+    )
+    totals = [len(parts) * one.score for one in joined.alternatives]
+    # The best translations may have another score than the largest.
+    wanted.remove(sum(part.score for part in parts))
+    assert totals == pytest.approx(wanted[:most])
 
 
 def test_a_piece_without_a_score_leaves_the_line_without():
