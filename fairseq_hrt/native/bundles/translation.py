@@ -1,7 +1,7 @@
 """The lines that translators take and the translations that they return, with either engine."""
 
 from dataclasses import dataclass, field
-from heapq import nlargest
+from heapq import nsmallest
 from operator import itemgetter
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -195,7 +195,8 @@ def join_pieces(line: str, parts: Sequence[Translation]) -> Translation:
 def _combined(parts: Sequence[Translation], most: int) -> Iterator[List[Translation]]:
     """Other translations of all pieces than the best ones, ``parts``: the at most ``most``
     combinations of largest total score, best first."""
-    # Of each combination: its total score, its last piece, and the combination before it.
+    # Of each combination: what its score lacks of the best ones' (0 where it has these, so that
+    # equal combinations are equal in floating point), its last piece, and the one before it.
     chosen: List[Any] = [(0.0, None, None)]
     for part in parts:
         # A piece may have one text by several paths.
@@ -203,11 +204,11 @@ def _combined(parts: Sequence[Translation], most: int) -> Iterator[List[Translat
         for one in (part, *part.alternatives):
             texts.setdefault(one.text, one)
         longer = (
-            (before[0] + (one.score or 0.0), one, before)
+            (before[0] + (part.score or 0.0) - (one.score or 0.0), one, before)
             for before in chosen
             for one in texts.values()
         )
-        chosen = nlargest(most + 1, longer, key=itemgetter(0))
+        chosen = nsmallest(most + 1, longer, key=itemgetter(0))
     for last in chosen:
         combination: List[Translation] = []
         while last[1] is not None:

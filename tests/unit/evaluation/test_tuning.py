@@ -33,7 +33,7 @@ def test_a_grid_is_a_product():
         (["=1"], "'=1'"),
         (["a=1,1"], "each value once"),
         (["a=1", "--a=2"], "'--a=2': a has values already"),
-        (["num_shards=1,2"], "'num_shards=1,2': --num-shards changes no translation; leave it out"),
+        (["num_shards=1,2"], "'num_shards=1,2': --num-shards has no effect here; leave it out"),
     ],
 )
 def test_wrong_grids_are_named(texts, named):

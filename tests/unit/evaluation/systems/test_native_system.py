@@ -150,7 +150,7 @@ def test_a_shortlist_from_a_file(load, folder):
         ("path=FOLDER/hrt.pt,weights=int4", "choose one of"),
         ("path=FOLDER/bundle,shortlist=true", "needs a bundle with a shortlist"),
         ("path=FOLDER/hrt.pt,no_such=1", "no-such"),
-        ("path=FOLDER/hrt.pt,num_shards=2", "--num-shards changes no translation; leave it out"),
+        ("path=FOLDER/hrt.pt,num_shards=2", "--num-shards has no effect here; leave it out"),
         ("path=FOLDER/hrt.pt,beam=1,hrt_decode_chunk=7", "chunk size 7 was not trained"),
     ],
 )  # fmt: skip
