@@ -55,9 +55,10 @@ def start(forks, tmp_path):
 
     def run(*arguments, whole=False):
         program = ["fairseq-hrt"] if whole else ["python", str(script)]
-        with open(os.devnull, "r+b") as nothing:
+        with open(os.devnull, "r+b") as nothing, open(tmp_path / "errors", "ab") as errors:
+            streams = [nothing, nothing, errors]
             return forks.start(
-                program[0], [*program[1:], *map(str, arguments)], [nothing] * 3, cwd=str(tmp_path)
+                program[0], [*program[1:], *map(str, arguments)], streams, cwd=str(tmp_path)
             )
 
     return run
@@ -67,8 +68,9 @@ def finish(process):
     assert process.wait(300) == 0
 
 
-def kill_at_random(start, arguments, generator, longest):
-    """Starts the command KILLS times and kills it each time; returns how it ended."""
+def kill_at_random(start, arguments, generator, longest, errors):
+    """Starts the command KILLS times and kills it each time; returns how it ended. ``errors``: the
+    file of what it says."""
     ends = []
     for number in range(KILLS):
         process = start(*arguments)
@@ -77,7 +79,8 @@ def kill_at_random(start, arguments, generator, longest):
             os.kill(process.pid, SIGNALS[number % len(SIGNALS)])
         ends.append(process.wait(60))
     # Killed before the command had begun (negative), while it worked, or after it was done.
-    assert set(ends) <= {0, -signal.SIGKILL, 143, 130, -signal.SIGTERM, 1, -signal.SIGINT}, ends
+    expected = {0, -signal.SIGKILL, 143, 130, -signal.SIGTERM, 1, -signal.SIGINT}
+    assert set(ends) <= expected, (ends, errors.read_text()[-2000:])
     return ends
 
 
@@ -105,7 +108,7 @@ def test_translate_killed_at_any_moment(start, tmp_path):
     finish(start(*arguments, "--output", tmp_path / "whole"))
     longest = time.monotonic() - begun
     resumed = [*arguments, "--resume", "--output", tmp_path / "parts"]
-    ends = kill_at_random(start, resumed, generator, longest)
+    ends = kill_at_random(start, resumed, generator, longest, tmp_path / "errors")
     assert KILLS < 30 or sum(end != 0 for end in ends) >= 3
     finish(start(*resumed))
     found = {
@@ -134,7 +137,8 @@ def test_distill_killed_at_any_moment(start, toy_data, tmp_path):
     begun = time.monotonic()
     finish(start(*arguments, "--out", tmp_path / "whole", whole=True))
     longest = time.monotonic() - begun
-    kill_at_random(start, [*arguments, "--out", tmp_path / "parts"], random.Random(12), longest)
+    parts, errors = [*arguments, "--out", tmp_path / "parts"], tmp_path / "errors"
+    kill_at_random(start, parts, random.Random(12), longest, errors)
     # Killed while another program works for it, which must not continue into what the next run
     # makes.
     process = start(*arguments, "--out", tmp_path / "parts")
