@@ -69,8 +69,8 @@ def finish(process):
 
 
 def kill_at_random(start, arguments, generator, longest, errors):
-    """Starts the command KILLS times and kills it each time; returns how it ended. ``errors``: the
-    file of what it says."""
+    """Starts the command KILLS times and kills it each time; returns how it ended. ``errors`` is
+    the file of its messages."""
     ends = []
     for number in range(KILLS):
         process = start(*arguments)
