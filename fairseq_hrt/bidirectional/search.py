@@ -386,8 +386,7 @@ def packed(opened: Candidates, ended: Candidates, log_probs: Tensor) -> Tuple[Te
 
 
 def unpacked(numbers: Tensor, ids: Tensor, count: int) -> List[Tuple[Candidates, Tensor]]:
-    """Takes the two tensors ``numbers`` and ``ids`` that :func:`packed` has made apart, on the
-    host.
+    """Splits the tensors ``numbers`` and ``ids`` that :func:`packed` has made, on the host.
 
     Args:
         count: the number of blocks without ``</s>``, which come first.

@@ -72,7 +72,8 @@ def _debugging() -> bool:
 
 def _ending(refused: Callable[[str], Any]) -> Callable[..., Any]:
     """A wrapper for main functions of fairseq, as :func:`.importing.around` takes it. If the main
-    function fails by a refusal (:func:`explained`), ``refused`` is called with the message."""
+    function raises an error for which :func:`explained` has a message, ``refused`` is called with
+    it, and its result returned; other errors are passed on."""
 
     def run(main: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -112,7 +113,8 @@ def _stop_loading() -> None:
 
 
 def _plugin(import_user_module: Any, args: Any) -> Any:
-    """Imports the folder of ``--user-dir``. fairseq's error for a missing one is a bare path."""
+    """Imports the folder of ``--user-dir``. If there is none, fairseq's error, a bare path, is
+    replaced by one that explains it."""
     try:
         return import_user_module(args)
     except FileNotFoundError as error:

@@ -179,8 +179,8 @@ class EngineGenerator:
         self, net_input: Dict[str, Tensor], prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
         """Calls :meth:`decode`. If memory is short on the device, or a recording fails, empties the
-        stores of recorded functions and calls it again; if it decoded by them, step by step for a
-        while."""
+        stores of recorded functions and calls it again, for a while without CUDA graphs if it used
+        them."""
         graphs = self.ensemble.graphs
         self._tried_graphs = False
         try:
@@ -206,8 +206,8 @@ class EngineGenerator:
 
     @property
     def paused(self) -> bool:
-        """Whether batches are decoded step by step for a while, since memory was short or a
-        recording failed."""
+        """Whether CUDA graphs are not used for a while, since memory was short or the recording of
+        one failed."""
         return time.monotonic() < self._resume
 
     @property

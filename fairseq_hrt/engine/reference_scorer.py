@@ -34,7 +34,8 @@ class ReferenceScorer:
         return [[entry] for entry in self.entries(models, sample)]
 
     def entries(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict) -> List[Dict]:
-        """The reference of each sentence of a batch, in fairseq's form; without gradients."""
+        """The reference of each sentence of a batch with its score, a dictionary as those of
+        :func:`.fairseq_hypothesis.to_fairseq`; without gradients."""
         raise NotImplementedError
 
 

@@ -27,7 +27,8 @@ def target_sizes(data: LanguagePairDataset) -> np.ndarray:
 
 
 def _sizes(sentences: Any, reported: np.ndarray) -> np.ndarray:
-    """Tokens of each of the ``sentences`` of a data set, whose own numbers are ``reported``."""
+    """The number of tokens of each of ``sentences``, the sources or targets of a data set.
+    ``reported``: their sizes as fairseq counts them, returned where these are right."""
     if isinstance(sentences, BucketPadLengthDataset):
         return _sizes(sentences.dataset, sentences.dataset.sizes)
     if isinstance(sentences, ConcatDataset):

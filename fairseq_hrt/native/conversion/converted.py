@@ -123,8 +123,8 @@ def write_bundle(
         converted: the converted model.
         folder: the bundle's folder, which must not exist.
         wishes: ``runtime``, ``lines``, ``checkpoint`` and ``examples`` are read. With ``runtime``
-            None there is no model for the native engine; with ``lines`` None random words are
-            compared.
+            None there is no model for the native engine; with ``lines`` None PyTorch and the
+            native engine are compared on random words.
 
     Raises:
         ValueError: the folder exists, the languages' names or the decoding options do not fit a

@@ -121,7 +121,7 @@ def _archive(archive: zipfile.ZipFile, size: int) -> Tuple[Any, Callable[[_Stora
         left -= entry.file_size
         # torch.save does not compress: together the entries have no more bytes than the file.
         if left < 0 or entry.file_size > most:
-            raise ValueError(f"{name} has {entry.file_size} bytes")
+            raise ValueError(f"{name} has {entry.file_size} bytes, more than is possible")
         return archive.read(entry)
 
     def numbers(storage: _Storage) -> np.ndarray:
@@ -151,7 +151,7 @@ def _pickles(file: BinaryIO, path: Path) -> Tuple[Any, Callable[[_Storage], np.n
         length = int.from_bytes(content[place : place + 8].tobytes(), "little", signed=True)
         # A storage that belongs to no tensor has an unknown type.
         if key not in storages or length != storages[key].length:
-            raise ValueError(f"storage {shown(key)} has {length} numbers")
+            raise ValueError(f"storage {shown(key)} of {length} numbers fits no tensor of the file")
         places[key] = place + 8
         place += 8 + length * np.dtype(_FLOATS[storages[key].kind]).itemsize
 

@@ -29,11 +29,12 @@ class Mark:
             a unit, which is placed before character ``start``, both are the same.
         inside: the marks directly within this one.
         space_before, space_after: whether white space stands before and after a unit.
-        preceding, following: the text has lost a space before or after a unit, between the unit and
-            this character; for ``preceding`` white space, else empty.
+        preceding, following: where the space directly before or after a unit was removed from the
+            text, the character beyond it (``preceding``: if that is white space); else empty.
         leading: whether a unit begins a line.
-        glued: whether a unit directly precedes a letter or digit, or a sign before one, and does
-            not directly follow one.
+        glued: whether a unit belongs to the word after it: a letter or digit follows directly and
+            none precedes; where the space before the unit was removed, at most one sign may stand
+            between. Never at the beginning of a line.
     """
 
     opening: str

@@ -134,7 +134,7 @@ def tokenization(recipe: TextRecipe, rules: Optional[MosesRules] = None) -> Tupl
         if (rules.language, rules.target_language) != (source, target):
             raise ValueError(
                 f"Moses' rules of text are for {rules.language} and {rules.target_language}, the"
-                f" recipe for {source} and {target}: pack the bundle again"
+                f" bundle's text preparation for {source} and {target}: pack the bundle again"
             )
         separator = chosen.separator(source)
         steps.append(

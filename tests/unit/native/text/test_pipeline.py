@@ -136,7 +136,8 @@ def test_kept_rules_need_no_sacremoses(tmp_path, monkeypatch):
         )
         assert pipeline.text('Das ist " gro@@ ß " , ja .') == 'Das ist "groß", ja.'
     with pytest.raises(
-        ValueError, match="Moses' rules of text are for en and de, the recipe for de and en"
+        ValueError,
+        match="rules of text are for en and de, the bundle's text preparation for de and en",
     ):
         TextPipeline(TextRecipe("de", "en", "moses", "none"), rules)
 
