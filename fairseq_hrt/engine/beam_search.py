@@ -32,7 +32,7 @@ class SearchPlan:
         lenpen: hypotheses are ranked by log-probability / length ** lenpen.
         normalize: False ranks by the plain log-probability.
         temperature: divides the logits.
-        stage: the name by which hooks are told of the steps (:class:`DecodingStep`).
+        stage: the attribute ``stage`` of each :class:`DecodingStep` that hooks receive.
     """
 
     start: int

@@ -30,7 +30,7 @@ class Memory:
     encoded: Optional[Tensor] = None
 
     def __post_init__(self) -> None:
-        # Flattened once, not in every step.
+        # Batch and heads are flattened once, not in every step.
         self._flat = [
             (keys.flatten(0, 1), values.flatten(0, 1))  # [B * H, S, d] each
             for keys, values in zip(self.keys, self.values)
@@ -55,8 +55,8 @@ class Memory:
 class DecoderState:
     """Key and value buffers of R = B * N rows; row b * N + n is beam n of sentence b.
 
-    For recurrent cells the buffers hold the state after every token, so that these decoders are
-    rolled back in the same way.
+    For recurrent cells the buffers hold the state after every token, so that :meth:`rollback` works
+    for these decoders, too.
 
     Attributes:
         memory: the encoded source of the B sentences.
@@ -109,7 +109,7 @@ class DecoderState:
 
     @property
     def capacity(self) -> int:
-        """How many tokens fit before the buffers grow."""
+        """How many tokens of a row fit before the buffers grow."""
         return self.cache.size(4)
 
     def reserve(self, length: int) -> None:

@@ -29,7 +29,7 @@ class GenerationCounters:
         self.encoder_calls = self.decoder_calls = self.decoder_tokens = self.sentences = 0
 
     def add(self, found: Sequence[Sequence[Hypothesis]], *, rescored: bool) -> None:
-        """Counts a batch that the native engine has decoded.
+        """Counts a batch that the native engine has decoded; :attr:`decoder_tokens` stays as it is.
 
         Args:
             found: hypotheses of each sentence, best first.

@@ -142,8 +142,8 @@ class EngineEnsemble:
 
         Args:
             states: the decoder states, one per model.
-            tokens, positions: the new tokens and their places in the sentence, ``[R, q]``; like
-                ``visible``, ``causal`` and ``remember`` as for :meth:`TransformerEngine.step`.
+            tokens: LongTensor ``[R, q]``, the new tokens.
+            positions, visible, causal, remember: arguments of :meth:`TransformerEngine.step`.
             only: LongTensor ``[q']``, indices of the new tokens whose predictions are wanted; the
                 last layer and the output projection compute no others. None: the last one of each
                 row.
@@ -177,7 +177,7 @@ class EngineEnsemble:
 def reorder(
     states: List[DecoderState], rows: Tensor, *, sentences: Optional[Tensor] = None
 ) -> None:
-    """Has the states of all models continue with the rows ``rows``, LongTensor ``[R']``, of the
-    sentences ``sentences``, LongTensor ``[B']``; see :meth:`DecoderState.reorder`."""
+    """Has the states of all models, changed in place, continue with the rows ``rows``, LongTensor
+    ``[R']``, of the sentences ``sentences``, LongTensor ``[B']`` (None: all of them)."""
     for state in states:
         state.reorder(rows, sentences=sentences)

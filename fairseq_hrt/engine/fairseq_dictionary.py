@@ -1,4 +1,4 @@
-"""fairseq's dictionary, in which its commands look up every word that they print."""
+"""fairseq's dictionary with a faster conversion between text and tensors of ids."""
 
 from typing import Any, Callable, List, Optional
 

@@ -60,7 +60,7 @@ _DEFAULT = {own.name: own.default for own in fields(GenerationConfig)}
 _ITERATIVE = [name for name in _DEFAULT if name.startswith("iter_decode_")]
 _BY_WORD = ("sampling", "match_source_len", "diversity_rate", "diverse_beam_groups")
 _OWN_BY_WORD = [own.name for own in options_of(FAIRSEQ) if own.name != "retain_iter_history"]
-# When fairseq's own searches read their options.
+# The conditions under which fairseq's own searches read their options.
 _WHEN = {
     **dict.fromkeys((*_OWN_BY_WORD, *_BY_WORD), other_than("task", "translation_lev")),
     **dict.fromkeys(_ITERATIVE, other_than("task", "translation")),
@@ -86,7 +86,7 @@ def options_of_command(args: Arguments, task: Any, **overrides: Any) -> Decoding
         args: a full :class:`GenerationConfig` on the command line, but a bare namespace for
             validation BLEU and the hub interface: a missing field means fairseq's default.
         task: the task's configuration.
-        overrides: {name: value} of options, in place of what ``args`` and ``task`` say.
+        overrides: {name: value} of options, in place of the values in ``args`` and ``task``.
 
     Raises:
         ValueError: unsupported flags, or a bad value; the message names the flags.

@@ -27,7 +27,7 @@ from .steps import StepHook, attached
 logger = logging.getLogger(__name__)
 
 # Seconds without CUDA graphs after memory was short, or a recording failed, for the first time;
-# twice as many each time, an hour at most.
+# each further time twice as many, an hour at most.
 PAUSE, LONGEST_PAUSE = 60.0, 3600.0
 
 
@@ -47,8 +47,8 @@ class EngineGenerator:
         step_hooks: called with every :class:`DecodingStep`.
         aligned: whether hypotheses get an alignment; see :meth:`align_words`.
         rescorer: ranks the hypotheses; None keeps the order of the search. See :meth:`rank_by`.
-        ways: with and without CUDA graphs, and why: how batches were decoded on a GPU, each way
-            once, in words for the user.
+        ways: how batches were decoded so far, in words for the user and each way once: with CUDA
+            graphs, or without because of some reason (see :meth:`tell_way`).
         pause_reason: why the last pause from CUDA graphs began, in words for the log.
         eos: id of ``</s>``, which fairseq's command line strips from its output.
     """
@@ -128,7 +128,7 @@ class EngineGenerator:
         constraints: Optional[Tensor] = None,
         bos_token: Optional[int] = None,
     ) -> List[List[Hypothesis]]:
-        """Decodes a batch; returns the hypotheses of each sentence, best first.
+        """Decodes a batch; returns at most ``--beam`` hypotheses of each sentence, best first.
 
         Args:
             sample: a batch of :class:`LanguagePairDataset`.
@@ -164,7 +164,7 @@ class EngineGenerator:
         # Recorded computations are replayed on the current device.
         with torch.inference_mode(), self.ensemble.graphs.on_device():
             hypotheses = require_found(self._decoded(sample["net_input"], prefix_tokens, bos_token))
-        # As they were found, like the native engine; a rescorer reads them as they are printed.
+        # Aligned before repeats are collapsed, as in the native engine; rescored after that.
         if self.aligned:
             align(self.ensemble, sample["net_input"], hypotheses, self.dictionary, start=bos_token)
         if BY_NAME[self.family].collapses_repeats(self.options):
@@ -178,9 +178,9 @@ class EngineGenerator:
     def _decoded(
         self, net_input: Dict[str, Tensor], prefix: Optional[Tensor], start: Optional[int]
     ) -> List[List[Hypothesis]]:
-        """Calls :meth:`decode`. If memory is short on the device, or a recording fails, empties the
-        stores of recorded functions and calls it again, for a while without CUDA graphs if it used
-        them."""
+        """Calls :meth:`decode`. If memory is short on the device, or the recording of a CUDA graph
+        fails, drops all recordings and calls it again; if it had used CUDA graphs, they are not
+        used from then on for a while (:attr:`paused`)."""
         graphs = self.ensemble.graphs
         self._tried_graphs = False
         try:
@@ -355,8 +355,9 @@ class EngineGenerator:
         self._uses_graphs = wanted
 
     def by_graphs(self, tokens: Tensor, prefix: Optional[Tensor] = None) -> bool:
-        """Whether a batch is decoded by computations of fixed shapes, not step by step; the
-        arguments are those of :meth:`graph_refusal`."""
+        """Whether a batch is decoded by computations of fixed shapes, not step by step; unless
+        :attr:`uses_graphs` is False, the answer is also logged (:meth:`tell_way`). Arguments as for
+        :meth:`graph_refusal`."""
         if not self.uses_graphs:
             return False
         reason = self.graph_refusal(tokens, prefix)

@@ -39,7 +39,8 @@ logger = logging.getLogger(__name__)
 # The most recordings that a store keeps, and the share of the device's memory for the recordings
 # and buffers of all stores.
 MOST, SHARE = 128, 0.25
-# How often the same key may be recorded while nothing that is kept is used.
+# How often a key may be recorded while nothing that is kept is used in between; more often, the
+# recordings of one batch displace each other.
 AGAIN = 3
 # Calls before a recording: libraries allocate their workspaces, Triton compiles its kernels.
 WARM_UPS = 2
@@ -112,7 +113,7 @@ class GraphStore:
         self.lock = threading.RLock()
         self._kept: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._bytes = 0
-        # What was made since something that was kept was used.
+        # How often the object of each key was made since a kept object was last used.
         self._made: Counter[Hashable] = Counter()
         self._pool: Any = None
         self._stream: Any = None
@@ -184,9 +185,9 @@ class GraphStore:
         return made
 
     def _shrink(self, others: List["GraphStore"]) -> bool:
-        """Drops what was used longest ago, here or in ``others``, until all stores of the device
-        keep within their share or this one keeps a single object; returns whether it dropped any.
-        What stores that are decoding keep counts, and stays."""
+        """Drops the objects used longest ago, here or in ``others``, until all stores of the device
+        keep within their share or nothing but this store's last object is left to drop; returns
+        whether it dropped any. The bytes of stores that are in use count, but are not dropped."""
         with _stores_lock:
             excess = sum(one._bytes for one in _stores if one.device == self.device) - self._limit
         dropped = False
@@ -197,16 +198,16 @@ class GraphStore:
             oldest = min(able, key=lambda one: next(iter(one._kept.values())).used)
             excess -= oldest._drop_oldest()
             if oldest is not self:
-                # As above: its graphs may all be gone.
+                # Its graphs may all be gone; PyTorch refuses such a pool, see record().
                 oldest._pool = None
             dropped = True
         return dropped
 
     def _drop_oldest(self) -> int:
-        """Drops what was used longest ago, with what was made for it, whose key has its id; returns
-        their bytes. The caller holds :attr:`lock`."""
+        """Drops the object used longest ago, and those made for it, whose keys contain its id;
+        returns the bytes they held. The caller holds :attr:`lock`."""
         made, size, _ = self._kept.popitem(last=False)[1]
-        # They hold it, and nobody would find them by the id of another one.
+        # Those would keep it alive but never be found again: a new object has another id.
         for key in [key for key in self._kept if isinstance(key, tuple) and id(made) in key]:
             size += self._kept.pop(key).size
         self._bytes -= size
@@ -240,7 +241,7 @@ class GraphStore:
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         if self._stream is None:
-            # PyTorch's own for recordings is on the device of the process's first one.
+            # PyTorch's default stream for recordings is on the device of the first recording.
             self._stream = torch.cuda.Stream(self.device)
         aside, before = self._stream, torch.cuda.current_stream(self.device)
         # An earlier error, on any stream, is raised here: it is not the recording's.
@@ -268,7 +269,7 @@ class GraphStore:
             # recording that it cannot end.
             self._pool = None
             torch.cuda.set_stream(before)
-            # To end the recording fails then, too, with an error that hides the first one.
+            # Ending the recording then fails, too, with an error that hides the first one.
             first = own or error
             if isinstance(first, RuntimeError) and not is_shortage(first):
                 raise RecordingFailed(str(first).partition("\n")[0]) from error
@@ -304,7 +305,7 @@ class GraphStore:
         self._kept.clear()
         self._made.clear()
         self._bytes = 0
-        # As above: its graphs are gone.
+        # PyTorch refuses a pool all of whose graphs are gone, see record().
         self._pool = None
 
     def _free(self) -> None:

@@ -43,13 +43,13 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, bias: Optional[Tensor]
         ``[G, q, d]``.
     """
     if queries.is_cuda and queries.dtype.itemsize < 4:
-        # One sentence of G heads.
+        # The kernel takes [B, H, q, d]: here one sentence of G heads.
         mask = None if bias is None else bias.expand(*queries.shape[:2], keys.size(1))[None]
         parts = (queries[None], keys[None], values[None])
         return F.scaled_dot_product_attention(*parts, attn_mask=mask, scale=1.0)[0]  # [G, q, d]
     keys = keys.transpose(1, 2)  # [G, d, T]
     scores = torch.bmm(queries, keys) if bias is None else torch.baddbmm(bias, queries, keys)
-    # Of half-precision scores in float32, as in fairseq.
+    # The softmax of half-precision scores is taken in float32, as in fairseq.
     weights = torch.softmax(scores, -1, dtype=at_least_float32(scores.dtype))  # [G, q, T]
     return torch.bmm(weights.to(values.dtype), values)  # [G, q, d]
 
@@ -318,8 +318,8 @@ class PackedLayer:
         with post-norm.
 
         Args:
-            chosen: LongTensor ``[q']``, the tokens for which ``inner``, and so the block, returns
-                vectors; None: all.
+            chosen: LongTensor ``[q']``, indices of the tokens for which ``inner`` computes vectors,
+                so that the block returns ``[R, q', D]``; None: all.
         """
         kept = x if chosen is None else x.index_select(1, chosen)  # [R, q', D]
         if self.before:
@@ -328,7 +328,8 @@ class PackedLayer:
 
 
 class PackedDecoderLayer(PackedLayer):
-    """One decoder layer; arguments as :class:`PackedLayer`."""
+    """A decoder layer: a :class:`PackedLayer`, which has the same arguments, with attention to the
+    source (``cross``)."""
 
     def __init__(self, layer: FairseqModule, *, reorder: bool = False) -> None:
         super().__init__(layer, reorder=reorder)
@@ -342,9 +343,9 @@ class PackedDecoderLayer(PackedLayer):
 
 
 def all_layers(side: FairseqModule) -> List[FairseqModule]:
-    """All layers of the encoder or decoder ``side``, one that stands in several places once for
-    each. Iterating over ``side.layers`` leaves out random ones while a model with layer drop is
-    trained."""
+    """All layers of the encoder or decoder ``side``; a layer that is used in several places is
+    listed once for each. Iterating over ``side.layers`` leaves out random ones while a model with
+    layer drop is trained."""
     return [side.layers[number] for number in range(len(side.layers))]
 
 
@@ -352,7 +353,7 @@ def check_attention(attention: FairseqModule) -> None:
     """Refuses attention variants whose result differs from the plain formula.
 
     Raises:
-        UnsupportedModelError: naming the variant.
+        UnsupportedModelError: the attention is such a variant; the message names it.
     """
     found: List[str] = []
     if getattr(attention, "bias_k", None) is not None:

@@ -48,7 +48,7 @@ class PackedLinear:
             and has_blocked_products()
         )
         self._blockable = usable and self.size >= LARGE
-        # Copies, made at first use.
+        # Whether a transposed copy is worth making; both copies below are made at first use.
         self._turnable = (
             self._blockable and self.size < HUGE and weight.size(0) >= 2 * weight.size(1)
         )

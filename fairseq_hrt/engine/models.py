@@ -164,7 +164,8 @@ def build_models(
         paths: checkpoint files.
         task: the task, with its dictionaries loaded.
         overrides: {name: value}, the user's changes to the models' configurations.
-        states: checkpoints that have been read already, by path; not used with ``overrides``.
+        states: checkpoints that have been read already, by path; with ``overrides`` they are read
+            again.
 
     Raises:
         OSError: a file is missing or unreadable.
@@ -284,7 +285,8 @@ def load_rescoring_models(
     Args:
         beside: configuration of the decoding task, with ``--rescore-path``.
         source, target: dictionaries of the decoding task.
-        check: called with each model; raises ValueError if it does not write from left to right.
+        check: called with a list of the models of each path; raises ValueError if one does not
+            write from left to right.
 
     Raises:
         OSError, ValueError: for the same reasons as in :func:`load_other_model`.
@@ -336,8 +338,9 @@ def build_generator(
 
     Args:
         config: the command's configuration.
-        given: names of the options that the user gave, which must have an effect; None: all
-            (:class:`~..decoding_task.DecodingTask`), with other tasks none.
+        given: names of the options that the user gave, each of which must have an effect; ``seed``
+            also seeds PyTorch. None: a :class:`~..decoding_task.DecodingTask` counts all options
+            as given; of other tasks' options only the ranges are checked.
 
     Raises:
         ValueError: no decoder supports an option, or it has no effect; fairseq's own generators

@@ -45,8 +45,9 @@ class NativeGenerator:
         header: describes the model to the native engine.
         counters: how many calls were made and tokens decoded.
         forced: ids of the words that every translation begins with.
-        eos, symbols_to_strip_from_output: read by fairseq's command line.
-        rescorer: reranks the translations, as with ``--rescore-path``.
+        eos, symbols_to_strip_from_output: id of ``</s>``, and a set of it alone, which fairseq's
+            command line strips from its output.
+        rescorer: reranks the translations, as with ``--rescore-path``; None keeps their order.
 
     Raises:
         UnsupportedOption, UnsupportedModelError: the native engine cannot decode this; the message
@@ -140,8 +141,8 @@ class NativeGenerator:
         self.rescorer = rescorer
         if rescorer.judge.longest_target < longest_written(self.header, self.options):
             raise UnsupportedOption(
-                "--rescore-path: that model reads shorter translations than this one may write; use"
-                " --engine torch, which writes none that it cannot read"
+                "--rescore-path: the rescoring model reads only shorter translations than this"
+                " model may write; use --engine torch, which writes none that are too long for it"
             )
 
     def forget_weights(self) -> None:
@@ -192,8 +193,11 @@ class NativeGenerator:
     def _not_on_cpu(self) -> Optional[str]:
         weight = next(self.model.parameters())
         if weight.device.type != "cpu":
-            return f"the model is on {weight.device}, and the native engine decodes on CPUs (--cpu)"
+            return f"the model is on {weight.device}, and the native engine needs a CPU (--cpu)"
         if weight.dtype != torch.float32:
             own = str(weight.dtype).replace("torch.", "")
-            return f"the model computes in {own}, and the native engine only in float32"
+            return (
+                f"the model computes in {own}, and the native engine only in float32 (without"
+                " --fp16 and --bf16)"
+            )
         return None

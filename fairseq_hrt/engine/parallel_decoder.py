@@ -40,7 +40,7 @@ class ParallelDecoder(NativeParts, TransformerDecoderBase):
                 f"fairseq's own search cannot decode a {BY_NAME[self.family].model}; use --task"
                 f" {self.only_task}"
             )
-        # No layer is asked for its attention to the source: to return it takes kernels of its own.
+        # -1: no layer returns its attention to the source, for which other kernels would be needed.
         features, extra = self.extract_features(
             prev_output_tokens,
             encoder_out=encoder_out,

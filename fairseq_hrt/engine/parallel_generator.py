@@ -14,10 +14,11 @@ from .steps import single_step
 
 
 class ParallelGenerator(EngineGenerator):
-    """A generator that refuses given beginnings; a family defines :meth:`decode_sources`.
+    """A generator that can be given neither the first words of translations nor a start symbol; a
+    family defines :meth:`decode_sources`.
 
     Attributes:
-        no_beginning: why a translation cannot continue given words, for messages.
+        no_beginning: the reason why translations cannot begin with given words, for messages.
         stage: the name of the only decoding step, see :class:`DecodingStep`.
         language_model: the model of ``--ctc-lm-path`` or ``--dag-lm-path``, or None.
     """
@@ -56,7 +57,8 @@ class ParallelGenerator(EngineGenerator):
         return self.decode_sources(net_input)
 
     def decode_sources(self, net_input: Dict[str, Tensor]) -> List[List[Hypothesis]]:
-        """Decodes one batch as :meth:`decode` does."""
+        """Decodes one batch, fairseq's ``sample["net_input"]``, in inference mode: the hypotheses
+        of each sentence, best first."""
         raise NotImplementedError
 
     def ranked(

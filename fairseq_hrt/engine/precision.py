@@ -35,7 +35,8 @@ def log_probs_of(
     """The log-probabilities ``[n]`` of ``words`` ``[n]``, by an ensemble (:func:`log_mean`).
 
     Args:
-        models: their forward pass returns the logits ``[n, V]`` for these words.
+        models: their forward pass returns the logits ``[n, V]`` for these words; they are switched
+            to evaluation mode.
         source: has ``src_tokens`` and ``src_lengths``.
         views: further arguments of the forward pass: the targets in the form in which the family's
             training passes them.

@@ -11,10 +11,11 @@ from .fairseq_hypothesis import to_fairseq
 
 
 class ReferenceScorer:
-    """Stands where fairseq's commands expect a generator; a family defines :meth:`entries`.
+    """Scores references through the interface of fairseq's generators; a family defines
+    :meth:`entries`.
 
     Attributes:
-        alone: the model of which no ensemble can be scored with; empty: ensembles are possible.
+        alone: the model's name, for a message, if its ensembles cannot score; empty: they can.
     """
 
     alone = ""
@@ -34,13 +35,13 @@ class ReferenceScorer:
         return [[entry] for entry in self.entries(models, sample)]
 
     def entries(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict) -> List[Dict]:
-        """The reference of each sentence of a batch with its score, a dictionary as those of
-        :func:`.fairseq_hypothesis.to_fairseq`; without gradients."""
+        """The reference of each sentence of a batch with its score, as a dictionary like those of
+        :func:`.fairseq_hypothesis.to_fairseq`. Called without gradients."""
         raise NotImplementedError
 
 
 def one_step_reference(tokens: List[int], score: float, parts: List[float]) -> Dict[str, Any]:
-    """A reference in fairseq's form, as if one step had written all ``tokens``, whose
-    log-probabilities are ``parts``."""
+    """A reference as a hypothesis dictionary of fairseq, as if one step had written all ``tokens``;
+    ``parts`` are their log-probabilities, ``score`` is that of the whole."""
     steps = [1] * len(tokens)
     return to_fairseq(Hypothesis(tokens, score, parts, token_steps=steps, steps=1))

@@ -120,7 +120,7 @@ class StaticDecoder:
             shape = (len(engine.layers), 1, self.rows, 1, 1, heads * width)
         # Zeros: what is masked is multiplied by 0, and 0 * NaN is NaN.
         self.cache = torch.zeros(shape, dtype=engine.dtype, device=device)
-        # The cache after a change of the order of the rows; see reorder().
+        # The second cache, into which reorder() writes.
         self._other = torch.zeros_like(self.cache) if beams > 1 else None
         self._ahead = torch.arange(block, device=device)  # [q]
 
@@ -141,7 +141,7 @@ class StaticDecoder:
         visible = None
         if self._visible is not None:
             visible = self._visible.index_select(0, first + self._ahead)  # [q, C]
-        # With post-norm what is added up is normalised by whoever reads it, if its kernel can.
+        # With post-norm, the sum of a residual block is normalised by the kernels that read it.
         pending: Optional[Norm] = None
         for number, layer in enumerate(engine.layers):
             before = _norm(layer.attention_norm) if layer.before else pending
@@ -309,7 +309,7 @@ def _behind(
     to apply, or None. ``x``: the sum that the block computes; ``norm``: the block's own norm."""
     if layer.before:
         return x, None
-    # With many rows it is cheaper to do it once.
+    # With many rows it is cheaper to normalise here, once, than in each kernel that reads x.
     return (x, _norm(norm)) if x.size(0) <= MOST_ROWS else (norm(x), None)
 
 

@@ -19,7 +19,8 @@ from .transformer import TransformerEngine
 
 
 class _Flags:
-    """For each sentence whether it is still open: on the device, and copied to the host."""
+    """Flags of ``count`` sentences, True while a sentence is unfinished: ``open`` ``[B]`` on the
+    device, and a copy on the host."""
 
     def __init__(self, store: GraphStore, count: int) -> None:
         self.open = torch.zeros(count, dtype=torch.bool, device=store.device)  # [B]
@@ -275,7 +276,7 @@ class Rules(NamedTuple):
         return log_probs
 
     def restrict_ends(self, log_probs: Tensor, places: Tensor, full: Tensor) -> Tensor:
-        """Forbids ``</s>`` before the minimum length.
+        """Forbids ``</s>`` before the minimum length, except where it is the only word allowed.
 
         Args:
             log_probs: ``[B, n, V]`` of n next words, changed in place.

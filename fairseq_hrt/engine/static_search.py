@@ -2,7 +2,7 @@
 
 A step decides on the device which tokens are chosen and which sentences are done, and writes its
 choices into a log there. The host only asks, one step behind, whether any sentence is open, and
-reads the log at the end. A step after the last one is therefore computed in vain, and never read.
+reads the log at the end. It therefore often launches one step too many, whose log is ignored.
 """
 
 import math
@@ -23,9 +23,9 @@ from .static_decoder import EncodedSource
 from .static_rows import Rules, SearchRows
 from .transformer import TransformerEngine
 
-# Steps that fit at first; most sentences end within them.
+# Tokens of a row that fit into the first buffers; most sentences end within them.
 FIRST_CAPACITY = 32
-# Rows of a step beyond which fewer rows are so much faster that it pays to record their steps.
+# With more rows than this, steps of fewer rows are so much faster that it pays to record them.
 ENOUGH = 256
 
 

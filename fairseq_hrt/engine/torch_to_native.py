@@ -29,7 +29,7 @@ def write_runtime_model(
     *,
     weights: str = "int8",
 ) -> Header:
-    """Converts a model and writes its file, which appears only when complete.
+    """Converts a model, writes its file, which appears only when complete, and returns its header.
 
     Args:
         model: fairseq's ``transformer``, or the model of a family whose decoder has
@@ -132,12 +132,13 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
 
 
 def _parts(decoder: FairseqModule) -> NativeParts:
-    """The parts that a decoder adds to a plain Transformer."""
+    """The decoder itself if it is a :class:`NativeParts`, else one that adds nothing."""
     return decoder if isinstance(decoder, NativeParts) else NativeParts()
 
 
 def _family(decoder: FairseqModule) -> str:
-    """The family that a decoder names; fairseq's own decoders are autoregressive."""
+    """The family that a decoder names; fairseq's own decoders are autoregressive. Raises
+    UnsupportedModelError for all others."""
     if isinstance(decoder, NativeParts) and decoder.family in MODEL_FAMILIES:
         return decoder.family
     owner = next(cls for cls in type(decoder).__mro__ if "extract_features_scriptable" in vars(cls))
@@ -168,6 +169,8 @@ def _same(one: Tensor, other: Tensor) -> bool:
 def header_of(
     model: FairseqModule, source: Dictionary, target: Dictionary, family: str, weights: str
 ) -> Header:
+    """The checked header of the file of a model of this ``family``, whose ``weights`` are stored as
+    ``int8`` or ``float32``; other arguments as for :func:`write_runtime_model`."""
     encoder, decoder = model.encoder, model.decoder
     values: Dict[str, Any] = dict(
         family=family, weights=weights, source_vocabulary=len(source),

@@ -51,14 +51,15 @@ class TransformerEngine:
 
     def __init__(self, model: FairseqEncoderDecoderModel, *, static_weights: bool = False) -> None:
         self.model, self.static_weights = model, static_weights
-        # How often the weights were collected.
+        # How often the weights were packed.
         self.packings = 0
         self._check_decoder(model.decoder)
         self._pack()
 
     def refresh(self) -> None:
-        """Packs the weights again if the model was moved or cast since they were packed; in-place
-        updates need no refresh."""
+        """Packs the weights again if the model was moved or cast since they were packed. Else, if
+        weights may change, recomputes position vectors that depend on weights
+        (:meth:`PackedEmbedding.refresh`); other in-place updates need no refresh."""
         if list(map(Tensor.data_ptr, self._parameters)) != self._addresses:
             self._pack()
         elif not self.static_weights:
@@ -124,7 +125,8 @@ class TransformerEngine:
         return x if self.encoder_norm is None else self.encoder_norm(x)  # [B, S, D]
 
     def _encode_module(self, net_input: Dict[str, Tensor]) -> Tensor:
-        """Encodes by the module's own forward pass: for encoders that the engine does not pack."""
+        """Encodes a batch to ``[B, S, D]`` by the encoder's own forward pass: for encoders that the
+        engine does not pack. ``net_input`` as for :meth:`encode`."""
         inputs = {key: value for key, value in net_input.items() if key != "prev_output_tokens"}
         # [S, B, D] -> [B, S, D]
         return self.model.encoder(**inputs)["encoder_out"][0].transpose(0, 1)
@@ -172,7 +174,7 @@ class TransformerEngine:
         """Decodes q new tokens of every row.
 
         Args:
-            state: the cache; advanced by q tokens.
+            state: the cache; with ``remember`` it is advanced by q tokens.
             tokens: LongTensor ``[R, q]``, dictionary ids or the model's special ids (V and above).
             positions: LongTensor ``[q]`` or ``[R, q]``, position in the sentence (0 = ``<s>``) of
                 each token.
@@ -260,7 +262,8 @@ class TransformerEngine:
 
         Args:
             x: ``[R, q, D]``, the new tokens.
-            state: the cache, to which the new tokens are added; None: there are no others.
+            state: the cache, to which the new tokens are added; None: no tokens are cached before
+                them, and they are not kept.
             bias: the additive mask, ``[1 or R, 1, q, T + q]``, or None.
             distances: the relative positions of this step; None if the model has none.
             chosen: LongTensor ``[q']``, indices of the new tokens whose output is wanted; None:
@@ -342,8 +345,8 @@ class TransformerEngine:
             )
         self.visibility = Visibility(self.dtype)
         self.embed.reserve(decoder.max_target_positions)
-        # half(), cuda() and the like change the addresses; training does not. They move all
-        # parameters, and of static weights nobody moves a single one: to look at two is quick.
+        # half(), cuda() and the like change the addresses of all parameters; training does not. If
+        # weights are static, comparing the first and the last is enough, and quick.
         self._parameters = list(self.model.parameters())
         if self.static_weights:
             self._parameters = [self._parameters[0], self._parameters[-1]]

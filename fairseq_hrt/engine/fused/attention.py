@@ -1,7 +1,7 @@
 """Attention of the few new tokens of a decoding step, in one kernel: cache and softmax included.
 
-Positions are read from the device, and the loop over the cache ends at the position: neither a mask
-nor work for unused slots. Sums are taken in float32.
+Kernels read the positions on the device and end their loop over the cache there, so that unused
+slots need neither a mask nor work. Sums are taken in float32.
 """
 
 from typing import Optional
@@ -39,8 +39,9 @@ def block_reference(
     relative: Optional[Tensor] = None,
     stride: int = 1,
 ) -> Tensor:
-    """Computes what :func:`attention_block` does, with the same arguments, by PyTorch's own
-    functions: over the whole capacity, without reading the device."""
+    """Self-attention of q new tokens per row to the cache, where they are written, and to each
+    other, by PyTorch's own functions: over the whole capacity, without copying anything to the
+    host. Arguments and result as for :func:`attention_block`."""
     rows, count, _ = qkv.shape
     capacity, width = cache_k.shape[1:]  # C, d
     parts = qkv.view(rows, count, 3, heads, width).permute(2, 0, 3, 1, 4)  # [3, R, H, q, d]
@@ -154,8 +155,8 @@ def cross_reference(
     beams: int = 1,
     bias: Optional[Tensor] = None,
 ) -> Tensor:
-    """Computes what :func:`cross_attention` does, with the same arguments, by PyTorch's own
-    functions."""
+    """Attention of R = B * N rows to the encoded source of their sentences, by PyTorch's own
+    functions; arguments and result as for :func:`cross_attention`."""
     source, width = keys.shape[1:]  # S, d
     batch = keys.size(0) // heads
     wide = at_least_float32(queries.dtype)
@@ -192,7 +193,7 @@ def cross_attention(
         scale: factor of the queries.
         beams: N, the rows of each sentence.
         bias: ``[B, S]``, added to the scores; -inf hides a source token. Any shape with B * S
-            numbers, such as ``[B, 1, 1, S]``, will do; the type is that of the queries.
+            numbers, such as ``[B, 1, 1, S]``, will do; the dtype should be that of the queries.
 
     Returns:
         Shape of ``queries``, before the output projection; zeros where everything is hidden.

@@ -24,8 +24,8 @@ from .support import (
 # The most rows, and the largest inner width, for which the kernels are made; PyTorch's product is
 # as fast for more.
 MOST_ROWS, WIDEST = TILE, 4096
-# Up to FEW rows elementwise products are faster than tensor cores; ROWS are those of a program on
-# tensor cores.
+# Up to FEW rows, elementwise products are faster than tensor cores. On tensor cores a program
+# computes ROWS rows.
 FEW, ROWS = 2, 8
 ACTIVATIONS = (None, "relu", "gelu")
 
@@ -40,8 +40,8 @@ def linear_reference(
     residual: Optional[Tensor] = None,
     residual_norm: Optional[Norm] = None,
 ) -> Tensor:
-    """Computes what :func:`fused_linear` does, with the same arguments, by PyTorch's own
-    functions."""
+    """activation(LN?(x) W^T + b) + LN?(residual), ``[M, N]``, by PyTorch's own functions; LN? is a
+    layer normalisation, if one is given. Arguments as for :func:`fused_linear`."""
     if norm is not None:
         x = torch.layer_norm(x, x.shape[-1:], *norm)
     out = F.linear(x, weight, bias)  # [M, N]

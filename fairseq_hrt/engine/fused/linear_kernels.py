@@ -310,9 +310,10 @@ def some_rows(
     Arguments as for :func:`few_rows`, and:
 
     Args:
-        BLOCK_M, BLOCK_N, BLOCK_K: sizes as above, for any M, N and K.
+        BLOCK_M, BLOCK_N, BLOCK_K: the sizes named above, powers of two; M, N and K may be any.
         SPLIT: the number of warps.
-        HELD: whether all warps together cover K at once; False: in a loop, :func:`in_blocks`.
+        HELD: whether all warps together cover K at once; False: :func:`in_blocks` covers it in a
+            loop.
     """
     let_next_start(EARLY)
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)

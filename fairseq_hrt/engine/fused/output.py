@@ -44,8 +44,8 @@ def choose_reference(
     forbid_eos: Tensor,
     only_eos: Tensor,
 ) -> Tuple[Tensor, Tensor]:
-    """Computes what :func:`choose` does, with the same arguments, by PyTorch's own functions and
-    without reading the device."""
+    """The most probable allowed token of each row, with its log-probability, by PyTorch's own
+    functions, for any number of rows; arguments and result as for :func:`choose`."""
     if norm is not None:
         x = torch.layer_norm(x, x.shape[-1:], *norm)
     logits = F.linear(x, weight, bias)  # [M, V]
@@ -164,7 +164,8 @@ def embed_reference(
     norm: Optional[Norm] = None,
     zero: Optional[int] = None,
 ) -> Tensor:
-    """Computes what :func:`embed` does, with the same arguments, by PyTorch's own functions."""
+    """LN?(scale * table[token] + positions_table[position]), ``[M, D]``, by PyTorch's own
+    functions; LN? is a layer normalisation, if one is given. Arguments as for :func:`embed`."""
     x = torch.embedding(table, token)  # [M, D]
     if zero is not None:
         x = x.masked_fill(token.eq(zero).unsqueeze(1), 0.0)

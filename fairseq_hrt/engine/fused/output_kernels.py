@@ -81,7 +81,7 @@ def choose_in_block(
         logits = tl.dot(a, w, logits, input_precision="ieee", out_dtype=tl.float32)
     if bias is not None:
         logits += tl.load(bias + v, mask=wanted, other=0.0).to(tl.float32)[None, :]
-    # Rounded as a product of its own would be, so that words tie where they tie there.
+    # Rounded as PyTorch rounds a matrix product, so that words tie where they tie there.
     logits = logits.to(x.dtype.element_ty).to(tl.float32)
     if SCALED:
         logits = (logits / temperature).to(x.dtype.element_ty).to(tl.float32)
@@ -123,7 +123,8 @@ def choose_of_blocks(
     BLOCK: tl.constexpr,
     EARLY: tl.constexpr,
 ):
-    """Chooses the token of a row among the best ones of its blocks.
+    """Chooses the token of a row among the best ones of its blocks; the second kernel of
+    :func:`.output.choose`.
 
     Args:
         tops, picks, peaks, sums: results of :func:`choose_in_block`.
@@ -191,12 +192,12 @@ def embed_row(
         vector = tl.where(word == zero, 0.0, vector)
     if positions_table is not None:
         own = tl.load(position + row * position_stride)  # int64
-        # A step behind the last position, whose result nobody uses, reads nothing foreign.
+        # A step beyond the last position, whose result is not used, must not read beyond the table.
         own = tl.minimum(own, places - 1)
         vector += tl.load(positions_table + own * width + channel, mask=inside, other=0.0).to(
             tl.float32
         )
-    # Rounded as the sum of its own would be.
+    # Rounded as PyTorch rounds the sum before the normalisation.
     vector = vector.to(out.dtype.element_ty).to(tl.float32)
     if gamma is not None:
         g = tl.load(gamma + channel, mask=inside, other=0.0).to(tl.float32)

@@ -33,8 +33,8 @@ CHUNK = 128
 def best_words_reference(
     logits: Tensor, *, temperature: float = 1.0, **rules: Any
 ) -> Tuple[Tensor, Tensor]:
-    """Computes what :func:`best_words` does, with the same arguments, by PyTorch's own
-    functions."""
+    """The most probable allowed word of each row, with its log-probability, by PyTorch's own
+    functions; ``rules`` are the further arguments of :func:`best_words`."""
     if temperature != 1.0:
         logits = logits / temperature
     return allowed_words(log_softmax(logits), **rules)
@@ -49,7 +49,8 @@ def allowed_words(
     only_eos: Optional[Tensor] = None,
     forced: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor]:
-    """Chooses as :func:`best_words` does, from log-probabilities ``[M, V]``, which it changes."""
+    """The most probable allowed word of each row of ``log_probs`` ``[M, V]``, which is changed in
+    place: (log-probabilities, words), ``[M]`` each; further arguments as for :func:`best_words`."""
     ends = None if only_eos is None else log_probs[:, eos].clone()  # [M]
     given: Optional[Tensor] = None
     if forced is not None:
@@ -160,8 +161,8 @@ def best_continuations_reference(
     forbid_eos: Optional[Tensor] = None,
     only_eos: Optional[Tensor] = None,
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """Computes what :func:`best_continuations` does, with the same arguments, by PyTorch's own
-    functions; equal scores may be in any order."""
+    """The best next words of the N hypotheses of each sentence, by PyTorch's own functions;
+    arguments and result as for :func:`best_continuations`, equal scores in any order."""
     if temperature != 1.0:
         logits = logits / temperature
     vocabulary = logits.size(1)

@@ -49,8 +49,9 @@ def best_of_part(  # noqa: C901 - most branches are the compiler's
         logits, forced, forbid_eos, only_eos, temperature, eos: arguments of that function.
         tops, tokens: if ``WHOLE``, ``[M]``: the word's log-probability and the word are written
             there.
-        tops, picks, peaks, sums: otherwise ``[M, splits]``: what
-            :func:`.output_kernels.choose_in_block` writes for each block is written for each part.
+        tops, picks, peaks, sums: otherwise ``[M, splits]``, written for each part: the largest
+            logit of an allowed word, penalties subtracted; that word; the largest logit of all
+            words; and the sum of exp(logit - that largest logit).
         stride, words: distance of neighbouring rows of the logits in memory, and V.
         part, splits: the number of words in a part, and of parts in a row.
         PENALISED, PENALTIES: ``COUNT`` words, and what is subtracted from the logit of each.
@@ -218,7 +219,8 @@ def sums_of_rows(peaks, sums, row, real, splits, PARTS: tl.constexpr):
     """(the largest logit of each row, or 0 if that is -inf, and the sum of exp(logit - largest)).
 
     Args:
-        peaks, sums: the same of each part, ``[R, splits]``, as :func:`top_of_part` writes them.
+        peaks, sums: the largest logit of each part, and the sum of exp(logit - largest) in it:
+            ``[R, splits]``, as :func:`top_of_part` writes them.
         row, real: numbers of the rows, and which of them are not padding.
         PARTS: a power of two, at least ``splits``.
     """
@@ -271,8 +273,8 @@ def top_of_sentence(
         logits, totals, forbid_eos, only_eos, temperature, eos, unk, unkpen: arguments of that
             function.
         keys, peaks, sums: results of :func:`top_of_part`; ``PLACES``, ``HALF`` and ``LEAST`` as
-            there.
-        scores, tokens, parents: results of that function, written.
+            for that kernel.
+        scores, tokens, parents: results of :func:`.search.best_continuations`, written.
         stride, words: distance of neighbouring rows of the logits in memory, and V.
         part, splits: the number of words in a part, and of parts in a row.
         BEAMS, COUNT: N, and how many continuations to find.

@@ -1,4 +1,4 @@
-"""The end of a greedy step: what was chosen becomes the next input and a line of the log."""
+"""The end of a greedy step: the chosen words become the next input and an entry of the log."""
 
 import torch
 from torch import Tensor
@@ -20,7 +20,8 @@ def close_step_reference(
     done: Tensor,
     eos: int,
 ) -> None:
-    """Does what :func:`close_step` does, with the same arguments, by PyTorch's own functions."""
+    """Records the choice of z words in each of B rows by PyTorch's own functions instead of a
+    kernel; the arguments, and what is written to them, are those of :func:`close_step`."""
     tokens.copy_(words)
     numbers.index_copy_(0, done, best[None])
     ids.index_copy_(0, done, words[None])
@@ -42,11 +43,11 @@ def close_step(
     """Records the choice of z words in each of B rows, in one kernel.
 
     Args:
-        best, words: log-probabilities and words chosen, ``[B, z]``.
+        best, words: log-probabilities and ids of the chosen words, ``[B, z]``.
         tokens: LongTensor ``[B, z]``, is set to ``words``.
         numbers, ids: the record of all steps, ``[steps, B, z]``; ``best`` and ``words`` of all
             rows, open or closed, are written to index ``done``.
-        is_open: BoolTensor ``[B]``; rows that chose ``eos`` are closed.
+        is_open: BoolTensor ``[B]``, becomes False in rows that chose ``eos``, the id of ``</s>``.
         done: LongTensor ``[1]``, the number of steps so far, is raised by 1.
     """
     buffers = (best, words, tokens, numbers, ids, is_open, done)

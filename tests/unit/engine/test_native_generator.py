@@ -312,7 +312,8 @@ def test_other_precisions_are_left_to_pytorch(tiny, caplog, dtype):
     reason = f"the model computes in {str(dtype)[6:]}, and the native engine only in float32"
     with caplog.at_level(logging.INFO):
         assert isinstance(generator_of(tiny, "autoregressive", [model], "auto"), EngineGenerator)
-    assert f"decoding with PyTorch: {reason}; {str(dtype)[6:]} weights, cpu" in caplog.messages
+    told = f"{reason} (without --fp16 and --bf16); {str(dtype)[6:]} weights, cpu"
+    assert f"decoding with PyTorch: {told}" in caplog.messages
     with pytest.raises(ValueError, match=reason):
         generator_of(tiny, "autoregressive", [model], "native")
 
@@ -512,13 +513,13 @@ def test_what_cannot_be_rescored(tiny, judges):
     assert isinstance(
         generator_of(tiny, "autoregressive", [model], "auto", own=own, beam=2), EngineGenerator
     )
-    with pytest.raises(ValueError, match="--rescore-path: that model reads shorter translations"):
+    with pytest.raises(ValueError, match="--rescore-path: the rescoring model reads only shorter"):
         generator_of(tiny, "autoregressive", [model], own=own, beam=2)
     assert (
         type(generator_of(tiny, "autoregressive", [model], own=own, beam=2, max_len_b=7))
         is NativeGenerator
     )
-    with pytest.raises(ValueError, match="--rescore-path: that model reads shorter translations"):
+    with pytest.raises(ValueError, match="--rescore-path: the rescoring model reads only shorter"):
         generator_of(tiny, "autoregressive", [model], own=own, beam=2, max_len_b=8)
 
 
