@@ -43,7 +43,7 @@ NAMES: Tuple[str, ...] = tuple(BY_NAME)
 MODEL_FAMILIES: Tuple[str, ...] = tuple(
     family.name for family in FAMILIES if family.native and not family.decodes
 )
-# For messages: models that write graphs; what some models need to take first words.
+# For messages: models that write graphs; what lets translations begin with given words.
 GRAPH_MODELS: str = " or ".join(family.model for family in FAMILIES if family.graphs)
 FIRST_WORDS_BY: str = ", ".join(
     f"{family.name} with {family.first_words_by}" for family in FAMILIES if family.first_words_by

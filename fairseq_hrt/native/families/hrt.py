@@ -124,7 +124,8 @@ def completed(options: Schema, table: Sequence[Tuple[float, int]]) -> int:
         table: the chunk sizes for lengths of sources, from :func:`chunk_table`.
 
     Raises:
-        ValueError: ``--hrt-nat-beam`` is greater than ``--beam``.
+        ValueError: ``--hrt-nat-beam``, ``--nbest``, ``--no-repeat-ngram-size`` or
+            ``--hrt-draft-chunk`` does not fit ``--beam`` or the chunk sizes.
     """
     sizes = {size for _, size in table}
     count = options.beam if options.hrt_nat_beam is None or sizes == {1} else options.hrt_nat_beam

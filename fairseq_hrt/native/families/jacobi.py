@@ -53,6 +53,6 @@ FAMILY = Jacobi(
     decodes="autoregressive",
     left_to_right=True,
     scores_by_word=True,
-    # fairseq's own default of 5 would be refused by every command that names no beam.
+    # With fairseq's own default beam of 5, every command without --beam would be refused.
     default={"jacobi_mode": "frontier", "beam": "1"},
 )

@@ -133,12 +133,13 @@ class Family:
         self, options: Any, positions: int, given: Optional[Container[str]]
     ) -> None:
         """Raises ValueError for an option that the user gives now (``given``: its name is among
-        these; None: all are) and that has no effect on a decoder with so many ``positions``."""
+        these; None: all are) and that has no effect on a decoder with this number of
+        ``positions``."""
 
     def kernel_options(self, header: Any, options: Any) -> Dict[str, Any]:
-        """The fields of the kernel's struct ``fh_options`` whose values are computed from options
-        and header instead of copied from an option: {field: value}. ``table``, if there is one, is
-        a list of pairs like the result of :func:`.hrt.chunk_table`.
+        """The fields of ``fh_options``, a C structure of the native engine, whose values are
+        computed from options and header instead of copied from an option: {field: value}.
+        ``table``, if there is one, is a list of pairs like the result of :func:`.hrt.chunk_table`.
 
         Raises:
             ValueError: options contradict each other, or do not fit the model.

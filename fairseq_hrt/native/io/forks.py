@@ -1,4 +1,4 @@
-"""What a forked process has to renew, since it has no threads but the one that forked."""
+"""Has forked processes, which have no threads but the one that forked, renew locks and buffers."""
 
 import os
 import weakref
@@ -12,7 +12,8 @@ _renewals: "weakref.WeakKeyDictionary[Any, Callable[[Any], None]]" = weakref.Wea
 def renew_in_forks(owner: Owner, renew: Callable[[Owner], None]) -> None:
     """Has forked processes call ``renew(owner)`` while ``owner`` is alive. Another thread of the
     parent may have held a lock of the owner's, which nobody would release in a fork, or have left
-    its buffers in between two states. ``renew`` must not hold ``owner``, as a bound method does."""
+    its buffers in between two states. ``renew`` must not refer to ``owner``, as a bound method
+    does, since that would keep ``owner`` alive."""
     _renewals[owner] = renew
 
 

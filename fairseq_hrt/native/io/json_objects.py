@@ -20,7 +20,7 @@ def json_object(text: str) -> Dict[str, Any]:
     except ValueError as error:
         raise ValueError(" ".join(str(error).split())) from None
     if not isinstance(document, dict):
-        raise ValueError(f"it is {shown(document)}, not an object")
+        raise ValueError(f"it is {shown(document)}, not a JSON object")
     return document
 
 

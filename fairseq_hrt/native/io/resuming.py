@@ -62,7 +62,7 @@ def identified_options(options: Mapping[str, str]) -> Dict[str, str]:
 
 
 def _of_kind(value: Any, kind: type) -> Any:
-    """Returns ``value``; raises ValueError if it has another type or is a negative number."""
+    """Returns ``value``; ValueError if its type is not ``kind`` or it is a negative integer."""
     if type(value) is not kind or (isinstance(value, int) and value < 0):
         raise ValueError(f"{value!r:.40} is not a valid {kind.__name__}")
     return value

@@ -49,7 +49,8 @@ class Condition:
         )
 
     def missing(self, values: Mapping[str, Any]) -> str:
-        """The text of what does not hold for ``values``."""
+        """The text of a condition that does not hold for ``values``; of two conditions joined by
+        ``&`` the text of the first that does not hold."""
         return self.text
 
     def __and__(self, other: "Condition") -> "Condition":
@@ -60,8 +61,8 @@ class Condition:
 
 @dataclass(frozen=True)
 class _Both(Condition):
-    """Two conditions that have to hold; each is judged by the options that it reads itself, of
-    which those of the other may be missing."""
+    """Two conditions that both have to hold. They are tested separately: where an option is
+    missing, only the condition that reads it counts as true."""
 
     one: Condition
     other: Condition

@@ -105,8 +105,8 @@ def require_rating(
     options: DecodingOptions, family: Family, given: Optional[Container[str]] = None
 ) -> None:
     """Refuses options that do not change the scores of given translations (``--score-reference``).
-    fairseq's own, such as ``beam`` and ``max_len_b``, often stand in commands that translate and
-    that score; of these a warning is logged.
+    For most of fairseq's own, such as ``beam`` and ``max_len_b``, a warning is logged instead:
+    the same arguments often serve to translate and to score.
 
     Args:
         options: the options to check.
@@ -114,7 +114,7 @@ def require_rating(
         given: names of the options that the user gives now; only these are checked. None: all.
 
     Raises:
-        ValueError: an option has no effect on such scores; the message names the option.
+        ValueError: an option has no effect on these scores; the message names the option.
     """
     rating = {name: option for name, option in SCHEMA.items() if option.rates}
     set_aside(vars(options), given, rating)
@@ -122,7 +122,7 @@ def require_rating(
         option = SCHEMA[name]
         if option.origin == CALLER or option.rates or same(value, family.default.get(name)):
             continue
-        # PyTorch scores, whatever the engine.
+        # ``--engine torch`` is accepted: PyTorch scores with any engine.
         if value == "torch" or not (given is None or name in given):
             continue
         why = "PyTorch scores the references, without any search"
@@ -140,7 +140,7 @@ def require_rating(
         logger.warning("%s", message)
 
 
-# How options begin that belong to fairseq's own searches alone.
+# Prefixes of the names of options that belong to fairseq's own searches alone.
 _SEARCHES = (
     "sampling", "diverse_beam", "diversity_rate", "constraints", "match_source_len", "lm_",
     "iter_decode",
@@ -152,7 +152,7 @@ def require_scoring(given: Mapping[str, Any]) -> None:
     ``fairseq-generate`` and of the families, and ``replace_unk``.
 
     Args:
-        given: the options that the user gives now, {name: value}; of others nothing is said.
+        given: the options that the user gives now, {name: value}; only these are checked.
 
     Raises:
         ValueError: there is such an option; the message names it.

@@ -5,7 +5,8 @@ from typing import Any, Dict, Mapping, Tuple
 
 from .schema import CALLER, SCHEMA
 
-# {name: what takes its place (on the command line, in Python)}; empty texts: nothing does.
+# {name: what to give instead (on the command line, in Python), as it follows "give" in a message};
+# empty texts: leave the option out.
 MISPLACED: Dict[str, Tuple[str, str]] = {
     **dict.fromkeys(
         ("batch_size", "max_sentences", "max_tokens"),
@@ -49,7 +50,8 @@ DECODING = frozenset(
 
 
 def require_decoding(options: Mapping[str, Any]) -> None:
-    """Refuses arguments of a call in Python that are not options of decoding.
+    """Refuses arguments of a call in Python, {name: value}, that are in MISPLACED and so are not
+    options of decoding.
 
     Raises:
         ValueError: there is such an argument; the message names it and what to give instead.

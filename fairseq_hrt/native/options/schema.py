@@ -72,9 +72,9 @@ class Schema:
             were right in recent passes, so the number of passes may differ from call to call.
     """
 
-    # ---- fairseq-generate's own. Their conditions read options of dag alone, so that one beam may
-    # be given to several decoders, or tuned together with a strategy; nor can fairseq's default of
-    # 5 be told from a given 5.
+    # ---- fairseq-generate's own. Their conditions depend on options of dag alone, so that one beam
+    # may be given to several decoders, or tuned together with a strategy, and since fairseq's
+    # default of 5 cannot be told from a given 5.
     beam: int = count(
         5,
         "hypotheses that the search keeps; 1 is greedy search",
@@ -103,7 +103,7 @@ class Schema:
         kernel="lenpen",
         request=(0, 10),
     )
-    # Without the switch <unk> is forbidden, as by infinity.
+    # Without --dag-allow-unk, <unk> is forbidden, as with --unkpen inf.
     unkpen: float = option(
         0.0, origin=FAIRSEQ, when=given("dag_allow_unk"), neutral=(math.inf,), kernel="unkpen"
     )
@@ -447,7 +447,7 @@ class Schema:
         when=chosen("jacobi_mode", "pj", "pgj"),
     )
 
-    # ---- what a caller wants besides
+    # ---- arguments of callers in Python, without flags
     scores: bool = option(True, origin=CALLER, kernel="scores")
     batch_size: int = count(32, origin=CALLER, kernel="batch_size")
     alignments: bool = option(False, origin=CALLER, kernel="alignments")

@@ -22,7 +22,8 @@ class UnsupportedOption(ValueError):
 
 @dataclass(frozen=True)
 class DecodingOptions(Schema):
-    """The values of all decoding options, checked; see :class:`.schema.Schema`."""
+    """The values of all decoding options, which :class:`.schema.Schema` declares; ValueError if
+    one is out of range, no permitted choice, or contradicts another."""
 
     def __post_init__(self) -> None:
         for name, option in SCHEMA.items():

@@ -48,7 +48,7 @@ class Words:
                 )
             known[word] = len(self.words)
             self.words.append(word)
-        # Special symbols that occur in a text are ordinary words, and unknown.
+        # "<s>" or "<pad>" in a text is an ordinary word: unknown, unless the file lists it.
         self._ids: Dict[str, int] = {
             word: number for word, number in known.items() if number >= len(SPECIAL)
         }

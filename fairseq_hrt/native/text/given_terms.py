@@ -15,14 +15,15 @@ from .word_alignment import SPACELESS, Link, Words, shared_beginning
 
 # Signs without a space behind them, and before them.
 _OPENING, _CLOSING = "([{«„“‘¿¡", ",.;:!?)]}…%»”’"
-# Words of so few letters are articles and the like, unless there are no longer ones.
+# Words of at most so many letters count as articles and the like, unless no word is longer.
 _SHORT = 3
-# Words that resemble each other so much count as the same; where the alignment has others, so much.
+# The least likeness (0 to 1) of words that count as the same; the second is for words outside those
+# that the alignment gives a term.
 _LIKE, _SURE = 0.5, 0.75
-# Words of the translation of a term alone that are compared, and letters of each.
+# The most words that are compared of the translation of a term alone, and letters of each word.
 _MOST_WORDS, _LONGEST_WORD = 8, 50
-# Places on either side that are compared, where a word occurs very often: time grows with terms,
-# not with terms times words.
+# The most occurrences of a word that are compared on either side of a term's relative place: time
+# grows with terms, not with terms times words.
 _NEAREST = 32
 _Span = Tuple[int, int]
 
@@ -35,8 +36,8 @@ class GivenTerm(NamedTuple):
         origin: index of its first character in the source sentence.
         text: the given translation, as it is written in the sentence's translation.
         start, end: ``text`` is the characters [start, end) of the sentence's translation.
-        replaced: the model's own words in place of ``text``: the same if the model wrote it itself,
-            empty if it was inserted.
+        replaced: the model's own words where ``text`` now stands: equal to ``text`` if the model
+            wrote it itself, empty if ``text`` was inserted.
     """
 
     source: str
@@ -171,7 +172,8 @@ def _compared(
 
     Args:
         words: the words of the sentence's translation.
-        stretches: the words [first, end) that the alignment gives each term, without overlaps.
+        stretches: the indices [first, end) of the words that the alignment gives each term, without
+            overlaps.
         shares: the relative place of each term in the source, from 0 to 1.
         alone: the model's translation of each term alone.
     """
@@ -201,7 +203,7 @@ def _compared(
             found[number] = _grown(one, texts, wanted[number], taken)
     chosen = [own or _untaken(span, texts, taken) for own, span in zip(found, stretches)]
     ends = {place: end for start, end in chosen for place in range(start + 1, end)}
-    # What is added does not part the words of another term.
+    # An empty span, where a translation is inserted, must not lie within another term's words.
     return [(start, end) if start < end else 2 * (ends.get(start, start),) for start, end in chosen]
 
 
@@ -246,9 +248,10 @@ def _grown(span: _Span, texts: Sequence[str], wanted: Sequence[str], taken: byte
 
 
 def _untaken(span: _Span, texts: Sequence[str], taken: bytearray) -> _Span:
-    """The first words of the stretch ``span`` that belong to no term yet, without leading short
-    words such as articles; an empty span if all belong to terms. ``texts`` are all words of the
-    translation; ``taken`` has 1 for each that belongs to a term, and is updated."""
+    """Returns the first run of words in ``span`` that belong to no term yet, without short words,
+    such as articles, at its beginning; an empty span if there is none. Spans are indices [first,
+    end) in ``texts``, the words of the translation. ``taken`` has 1 for each of ``texts`` that
+    belongs to a term; the words of the result are set to 1."""
     start, end = span
     while start < end and taken[start]:
         start += 1
@@ -262,8 +265,9 @@ def _untaken(span: _Span, texts: Sequence[str], taken: bytearray) -> _Span:
 
 
 def _telling(text: str) -> List[str]:
-    """The first _MOST_WORDS words of a term's translation, in the form of :func:`_bare`, without
-    punctuation marks and without leading short words, which are articles."""
+    """The first _MOST_WORDS words of a term's translation, in lower case without accents
+    (:func:`_bare`). Punctuation marks, and short words such as articles at the beginning, are left
+    out."""
     found = Words(text)
     words = [_bare(found[place]) for place in range(len(found)) if not found.signs[place]]
     while len(words) > 1 and len(words[0]) <= _SHORT < max(map(len, words)):
@@ -286,9 +290,9 @@ def _likeness(one: str, other: str) -> float:
 
 def _kept(translation: str, terms: Sequence[Term], spans: Sequence[_Span]) -> List[Optional[_Span]]:
     """For each term the span of ``translation`` where the model has already written the given
-    translation; None if it has not. ``spans`` are the words that belong to each term: where terms
-    have the same given translation, each occurrence of it goes to the term with the nearest span.
-    """
+    translation; None if it has not. ``spans``: the characters [start, end) of the words that belong
+    to each term. If terms have the same given translation, each occurrence of it goes to the term
+    with the nearest span."""
     wanted: Dict[str, List[int]] = {}
     for number, term in enumerate(terms):
         wanted.setdefault(term.translation, []).append(number)
@@ -326,9 +330,9 @@ def _occurrences(text: str, translation: str) -> Iterator[_Span]:
 
 
 def _free(translation: str, span: _Span, fixed: Sequence[_Span]) -> _Span:
-    """The longest part of ``span`` that lies outside the sorted spans ``fixed``, whose text must
-    not change. If all of ``span`` lies within fixed spans: an empty span at the end of ``span`` or,
-    if this end is inside a fixed span, at the end of the fixed span."""
+    """The longest part of ``span``, without white space at its ends, that lies outside the sorted
+    spans ``fixed``, whose text must not change. If all of ``span`` lies within fixed spans: an
+    empty span at the end of ``span`` or, if this is inside a fixed span, at the end of that."""
     start, end = span
     best, place = (0, 0), start
     for low, high in (*fixed, (end, end)):
@@ -356,7 +360,7 @@ def _with_repeated(translation: str, span: _Span, given: str, limits: _Span) -> 
     start, end = span
     words = given.split()
     short = [word.isalpha() and len(word) <= _SHORT for word in words]
-    # As many as are short, but not all words.
+    # How many words at the beginning and end of ``given`` are short, but never all of its words.
     most, last = ([*own[:-1], False].index(False) for own in (short, short[::-1]))
     for count in range(most, 0, -1):
         begin = " ".join(words[:count]) + " "

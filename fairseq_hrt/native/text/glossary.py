@@ -16,8 +16,8 @@ from ..io.escaping import shown
 from .placeholders import placeholders
 from .word_alignment import SPACELESS, UNSPACED
 
-# Terms of a file, characters of it, of a term and of a translation, and units (words and signs) of
-# a term. Finding takes at most so many steps for each unit of a text.
+# The most terms and characters of a file, characters of a term or translation, and units (words and
+# signs) of a term. Finding terms takes at most MOST_UNITS steps for each unit of a text.
 MOST_TERMS, MOST_CHARACTERS = 100_000, 20_000_000
 LONGEST, MOST_UNITS = 200, 40
 # Signs that join two words to one: "state-of-the-art" does not hold the word "art".
@@ -25,10 +25,11 @@ _JOINING = "-._@"
 # Signs that are typed in different ways.
 _VARIANTS = str.maketrans({"\u2019": "'", "\u2010": "-", "\u2011": "-"})
 _UNIT = re.compile(f"[{UNSPACED}]|[^\\W{UNSPACED}]+|\\S")
-# Normalisation takes quadratic time in the length of a run of combining characters.
+# The most characters that are normalised together: the time is quadratic in the length of a run of
+# combining characters.
 _LONGEST_RUN = 30
-# {unit of a term in small letters: what may follow}; where a term ends, {"": {the term as it is
-# written, or "" if it has no capitals: its translation}}.
+# A node of the tree of terms: {next unit of a term in lower case: node}; where a term ends, also
+# {"": {the term as it is written, or "" if it has no capitals: its translation}}.
 _Node = Dict[str, Any]
 
 
@@ -107,7 +108,7 @@ class _Folded:
             places += [start] * len(parts[-1])
             start = end
         text = "".join(parts).translate(_VARIANTS)
-        # Few letters have two small ones.
+        # The few letters whose lower case is two characters are kept: lengths must agree.
         small = "".join(sign.lower() if len(sign.lower()) == 1 else sign for sign in text)
         # A sigma's form depends on what follows it.
         return cls(text, small.replace("ς", "σ"), [*places, len(given)])
@@ -147,10 +148,10 @@ class Glossary:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Glossary):
             return NotImplemented
-        # The server compares glossaries of many terms while requests wait.
+        # Hashes first: the server compares glossaries of many terms while requests wait.
         if self is other or self._hash != other._hash:
             return self is other
-        # One over another differs from the other over the one.
+        # Also ``_roots``: ``a.over(b)`` differs from ``b.over(a)``.
         return self.terms == other.terms and self._roots == other._roots
 
     def __hash__(self) -> int:
@@ -195,7 +196,7 @@ class Glossary:
             with open(path, encoding="utf-8-sig", newline="") as file:
                 text = file.read(MOST_CHARACTERS + 1)
         except (OSError, UnicodeError) as error:
-            reason = "is not UTF-8" if isinstance(error, UnicodeError) else error.strerror
+            reason = "it is not UTF-8" if isinstance(error, UnicodeError) else error.strerror
             raise ValueError(f"{name} cannot be read: {reason}") from error
         if len(text) > MOST_CHARACTERS:
             raise ValueError(
@@ -328,8 +329,8 @@ class _Units:
         text: ``folded.text``, that text as a string.
         spans: the characters [start, end) of each unit in ``text``.
         bare: each unit in lower case.
-        keys: each unit as terms are looked up by: as in ``bare``, with a space in front if it
-            follows white space.
+        keys: the keys by which units are looked up in the tree of terms: as in ``bare``, with a
+            space in front if the unit follows white space.
     """
 
     def __init__(self, folded: _Folded) -> None:

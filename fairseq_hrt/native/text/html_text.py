@@ -1,6 +1,6 @@
-"""Takes HTML apart for translation. A sentence is translated as a whole, across its inline elements
-(``<b>``, ``<a>``, …); their tags are put back around the translations of the words that they
-enclosed. All other markup is copied byte for byte."""
+"""Splits HTML into texts to translate and markup. A sentence is translated as a whole, across its
+inline elements (``<b>``, ``<a>``, …); their tags are put back around the translations of the words
+that they enclosed. All other markup is copied byte for byte."""
 
 import itertools
 from html import escape as escape_all
@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from .passages import Document
 
-# Most "<" behind the last ">".
+# The most "<" that a document may have after its last ">".
 MOST_OPEN = 100
 # Most inline elements within each other; a deeper one is translated as a text of its own.
 MOST_NESTED = 20
@@ -47,19 +47,19 @@ class MarkedUpText(Document):
     Args:
         html: a fragment or a document. The tags of elements that are not closed, or closed in the
             wrong order, stay where they are and separate the texts on both sides of them.
-        aligned: whether translations have word alignments, see :class:`Document`.
+        aligned: whether translations have word alignments; without them all markup ends passages.
 
     Raises:
         UnreadableMarkup: the HTML cannot be parsed.
     """
 
     def __init__(self, html: str, aligned: bool = False) -> None:
-        # For each of them the parser would search the rest of the text for a ">": quadratic time.
+        # For each "<" the parser would search the rest of the text for a ">": quadratic time.
         left_open = html.count("<", html.rfind(">") + 1)
         if left_open > MOST_OPEN:
             raise UnreadableMarkup(
-                f'format html: {left_open} "<" without a ">" after it; write "&lt;" where it'
-                " is text"
+                f'format html: {left_open} "<" without a ">" after them; at most {MOST_OPEN} are'
+                ' allowed: write "&lt;" for those that are text'
             )
         super().__init__(escape, aligned)
         try:
@@ -96,7 +96,8 @@ class _Token(NamedTuple):
     """A piece of a document.
 
     Attributes:
-        kind: ``text``, ``open``, ``close``, ``empty`` (``<x/>``), ``comment`` or ``other``.
+        kind: ``text``, ``open``, ``close``, ``empty`` (``<x/>``), ``comment`` or ``other``
+            (declarations, processing instructions, stray ``<``).
         name: the name of a tag's element, else empty.
         attributes: {name: value} of a tag; empty for closing tags and other pieces.
         written: the piece as it is written in the document.
@@ -118,7 +119,7 @@ class _Tokens(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
         lines = [0, *itertools.accumulate(len(line) + 1 for line in html.split("\n"))]
-        # (kind, name, attributes, where it begins). What the parser passes over belongs to nothing.
+        # (kind, name, attributes, where it begins). Text that the parser skips has no entry.
         self._begun: List[Tuple[str, str, Any, int]] = []
         self._place = lambda: lines[self.getpos()[0] - 1] + self.getpos()[1]
         self.feed(html)
@@ -128,7 +129,7 @@ class _Tokens(HTMLParser):
         if not self._begun or self._begun[0][3]:
             self._add("other", "", {}, html[: self._begun[0][3] if self._begun else None])
         for (kind, name, attributes, start), end in zip(self._begun, ends):
-            # A "<" within text is passed over, too: "</>", or a tag that does not end.
+            # Skipped text after a text begins with "<": "</>", or a tag that does not end.
             passed = html.find("<", start + 1, end) if kind == "text" else -1
             self._add(kind, name, attributes, html[start : end if passed < 0 else passed])
             if passed >= 0:
@@ -268,7 +269,8 @@ class _Events:
         self._pop()
 
     def _leave(self, depth: int) -> None:
-        """Ends all open elements but the ``depth`` outermost: their closing tags are missing."""
+        """Ends all open elements except the ``depth`` outermost, as their closing tags are missing;
+        adds all that were open to :attr:`apart`."""
         while len(self._open) > depth:
             self._split()
             self._pop()

@@ -146,12 +146,12 @@ class _Layout:
 
     @cached_property
     def _translated(self) -> FrozenSet[int]:
-        """The words of the source that words of the translation belong to."""
+        """The indices of the source words with which a word of the translation is aligned."""
         return frozenset(self.origin) - {-1}
 
     @cached_property
     def _other_number(self) -> bool:
-        """Whether the translation has a number that belongs to none of the source."""
+        """Whether a number in the translation is aligned with no source word that has digits."""
         return any(
             has_digits(self.target[word]) and (own < 0 or not has_digits(self.source[own]))
             for word, own in enumerate(self.origin)
@@ -159,13 +159,13 @@ class _Layout:
 
     @cached_property
     def _missing_digits(self) -> "Counter[str]":
-        """How many of each run of digits in the source the translation lacks."""
+        """{run of digits: how many more times the source has it than the translation}."""
         return Counter(digit_runs(self.source.text)) - Counter(digit_runs(self.target.text))
 
     def lost_number(self, mark: Mark) -> Optional[Tuple[int, int]]:
-        """The characters [start, end) of the number in an element, if the translation lacks it;
-        None for an element with other text, and where something else in the translation may stand
-        for the number."""
+        """The characters [start, end) of the source text that are the number in an element, if the
+        translation lacks it; None for an element with other text, and where something else in the
+        translation may stand for the number."""
         text = self.source.text
         number = text[mark.start : mark.end].strip()
         if not mark.closing or mark.inside or not is_number(number):
@@ -285,7 +285,7 @@ class _Writer:
 
     Args:
         words: the words of the translation.
-        escape: see :func:`write_marks`.
+        escape: applied to each piece of the translation before it is written.
     """
 
     def __init__(self, words: Words, escape: Callable[[str], str]) -> None:
@@ -325,7 +325,8 @@ class _Writer:
         self, written: str, before: bool, after: bool, preceding: str = "", following: str = ""
     ) -> None:
         """Writes a unit, with a space on those sides where the source has white space (``before``,
-        ``after``), and the spaces that the text has lost (``preceding``, ``following``)."""
+        ``after``). The space is left out beside white space and before a sign such as a comma,
+        except beside the characters ``preceding`` and ``following``, see :class:`Mark`."""
         there = self._last.isspace() and self._last != preceding
         if (before or self._space) and self._last and not there:
             self.parts.append(" ")

@@ -17,14 +17,14 @@ tl tgl fil; tr tur; tt tat; ug uig; uk ukr; ur urd; uz uzb uzn; vi vie; vo vol; 
 yo yor; zh zho chi cmn; zu zul
 """
 _SHORT = {other: code for code, *others in map(str.split, _OTHERS.split(";")) for other in others}
-# Of LibreTranslate's languages with two codes, either of which a request may name.
+# {code: standard code} of LibreTranslate's languages with two codes; a request may name either.
 _ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
 
 
 def standard(code: str) -> str:
     """One spelling for all codes of a language, in lower case, with ``-`` between the parts:
-    ``de_DE`` → ``de-de``, ``zho_Hans`` and ``zh`` → ``zh-hans``, ``pb`` → ``pt-br``. An unknown
-    code differs only by case and sign."""
+    ``de_DE`` → ``de-de``, ``zho_Hans`` and ``zh`` → ``zh-hans``, ``pb`` → ``pt-br``. Of an
+    unknown code only case and separators are changed."""
     language, *rest = code.lower().replace("_", "-").split("-")
     joined = "-".join([_SHORT.get(language, language), *rest])
     return _ALIASES.get(joined, joined)
@@ -32,5 +32,5 @@ def standard(code: str) -> str:
 
 def language_of(code: str) -> str:
     """The code of a language without country and script, as py3langid has it: ``de_DE`` and
-    ``deu_Latn`` → ``de``. For an unknown language its own code."""
+    ``deu_Latn`` → ``de``. Of an unknown code the first part, in lower case."""
     return standard(code).partition("-")[0]

@@ -35,7 +35,7 @@ def squeeze(text: str) -> str:
     return text
 
 
-# The first ends what the others begin with: it is escaped first and restored last.
+# "&" comes first and is restored last, as the other escapes begin with it.
 _ESCAPES = (
     ("&", "&amp;"), ("|", "&#124;"), ("<", "&lt;"), (">", "&gt;"), ("'", "&apos;"),
     ('"', "&quot;"), ("[", "&#91;"), ("]", "&#93;"),

@@ -68,7 +68,7 @@ class MosesRules:
                     f"Moses' rules: {name} is not a sorted list of code points (first, last, …)"
                 )
         for name in ("alpha", "number"):
-            # Expressions for Latin text hold only these: they must not be empty.
+            # Expressions for Latin text hold only characters below LATIN: there must be some.
             if not getattr(self, name) or getattr(self, name)[0] >= ord(LATIN):
                 raise ValueError(f"Moses' rules: {name} has no character before U+{ord(LATIN):04X}")
 
@@ -115,7 +115,7 @@ class MosesRules:
 
 
 def sacremoses() -> Any:
-    """The package; ValueError if it is not installed."""
+    """Imports the package sacremoses and returns it; ValueError if it is not installed."""
     try:
         import sacremoses as package
     except ImportError as error:

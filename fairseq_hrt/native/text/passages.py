@@ -194,6 +194,7 @@ class Document:
             self._parts += [ended.untranslated(), written]
 
     def join(self, translations: Sequence[str]) -> str:
-        """The whole document, with ``translations`` in place of its :attr:`passages`."""
+        """The whole document, with ``translations`` in place of its :attr:`passages`; they have
+        their marks already, see :meth:`Passage.write`."""
         written = iter(translations)
         return "".join(next(written) if isinstance(part, Passage) else part for part in self._parts)

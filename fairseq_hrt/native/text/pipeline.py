@@ -32,7 +32,7 @@ _SIGN = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]")
 
 # Language tokens of multilingual models: of M2M-100, of MBart-50 and NLLB, of Marian.
 LANGUAGE_TOKEN = re.compile(r"__[a-z]{2,3}__|[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|>>[^\s<>]+<<")
-# White space and characters without width may precede it.
+# A token of Marian's at the beginning of a line, after white space and characters without width.
 _TARGET_TOKEN = re.compile(r"[\s\u200b\ufeff]*(>>[^\s<>]+<<)\s*")
 
 
@@ -48,8 +48,9 @@ class TextPipeline:
     Args:
         recipe: the steps of text preparation.
         rules: Moses' rules that a bundle stores; None: those of the installed sacremoses.
-        known: the words of a multilingual model. A line may begin with one of its language tokens
-            (``>>deu<<``) to choose the target language; any other such token is text.
+        known: the words of a multilingual model's source dictionary. A line may begin with one of
+            its language tokens (``>>deu<<``) to choose the target language; any other such token is
+            text.
 
     Raises:
         ValueError: a required package is not installed, or the file of codes cannot be read.
@@ -79,14 +80,15 @@ class TextPipeline:
         return [*self.with_token(self._prefix, own), *words] if words else []
 
     def with_token(self, words: Sequence[str], token: Optional[str]) -> List[str]:
-        """The subwords of a source with another language token; None: with their own."""
+        """A copy of ``words``, a source's subwords with the model's prefix, in which ``token``
+        replaces the language token that ends the prefix; None: an unchanged copy."""
         first = self.prefix_length
         return [*words] if token is None else [*words[: first - 1], token, *words[first:]]
 
     def own_token(self, line: str) -> Tuple[Optional[str], int]:
-        """The language token with which a line names its own target language, as for other decoders
-        of multilingual models, and the index in the line at which its text begins; (None, 0) for
-        other lines."""
+        """The language token of the model with which a line begins (``>>deu<<``), to choose its own
+        target language, and the index in the line at which the text behind the token begins; (None,
+        0) for other lines."""
         own = _TARGET_TOKEN.match(line) if self._prefix else None
         return (own[1], own.end()) if own and own[1] in self._known else (None, 0)
 
@@ -146,7 +148,7 @@ def tokenization(recipe: TextRecipe, rules: Optional[MosesRules] = None) -> Tupl
     if "escape" in chosen.variants:
         steps.append(escape)
         detokenize = restore
-        # sacremoses joins @-@ first; no escape holds it.
+        # sacremoses joins @-@ before it unescapes. The order has no effect: no escape contains @-@.
         restore = lambda words: detokenize(unescape(words))  # noqa: E731
     if "lower" in chosen.variants:
         steps.append(str.lower)
@@ -201,7 +203,7 @@ def subword_units(
     return (
         lambda text: " ".join(model.encode(text, out_type=str)).split(),
         lambda words: (
-            # In two parts it is not the special symbol, for which SentencePiece writes " ⁇ ".
+            # "< unk>" is not the special symbol, for which SentencePiece writes " ⁇ ".
             target.decode_pieces(words.replace("<unk>", "< unk>").split(" "))
             .replace("\u2581", " ")
             .strip()

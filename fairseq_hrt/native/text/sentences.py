@@ -54,7 +54,8 @@ def _pieces(line: str, language: str) -> List[str]:
             raise
         # The error is not logged: its message may contain the user's text.
         logger.warning(
-            "the sentence splitter failed at a line of %d characters, which is kept whole",
+            "the sentence splitter failed at a line of %d characters: it is translated as one"
+            " sentence",
             len(line),
         )
         return [line]

@@ -79,7 +79,7 @@ class SubwordUnits:
 
     def _merge(self, parts: List[str]) -> List[str]:
         """Merges neighbouring parts of a word in the order of the file of codes (their ranks), each
-        pair at all its places from left to right.
+        pair at all its places from left to right. Returns the merged parts; changes ``parts``.
 
         Takes nearly linear time: pairs are queued by rank, and a merge touches only its neighbours.
         """

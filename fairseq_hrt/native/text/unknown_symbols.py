@@ -17,7 +17,8 @@ from .word_alignment import Words as WrittenWords
 
 # Signs without a space before them.
 _CLOSING = frozenset(",.;:!?)]}…")
-# Parts of words between two letters, beside dashes, accents and closing quotation marks.
+# Signs that are parts of words between two letters, besides dashes, accents and closing quotation
+# marks.
 _WITHIN = frozenset("'.:·/&@*")
 _JOINER = "\u200d"
 _KEYCAP = "\u20e3"
@@ -201,9 +202,10 @@ def all_links(
     tokens: Sequence[str],
     alignment: Sequence[int],
 ) -> List[Link]:
-    """The links of :func:`.word_alignment.links`. Equal symbols of both texts, paired in order, are
-    linked, too, where the model has linked none: such symbols were carried over without the model.
-    If both texts are equal, each character is linked with itself.
+    """The links that :func:`.word_alignment.links` makes from the alignment of subwords. Equal
+    symbols of both texts, paired in order, are linked, too, where the model has linked none: they
+    were carried over without the model. If both texts are equal, each character is linked with
+    itself.
 
     Args:
         source, translation: raw texts of a sentence.
@@ -228,7 +230,8 @@ def all_links(
 
 
 def _joined(written: str, symbol: Symbol) -> str:
-    """Appends a symbol to the text written so far, with a space in between if one belongs there."""
+    """Returns ``written``, the beginning of a translation, followed by a symbol, with a space in
+    between if the source has one there, or if only in the translation the symbol follows a word."""
     bare = written.rstrip()
     if not bare or (symbol.left.isalnum() and bare[-1].isalnum()):
         return bare + symbol.text

@@ -131,7 +131,7 @@ def locate(text: str, subwords: Sequence[str]) -> List[Tuple[int, int]]:
     texts = (text, lowered) if len(lowered) == len(text) else (text,)
     for subword in subwords:
         written = subword.removesuffix("@@").replace("\u2581", "")
-        # Variants of Moses write signs otherwise.
+        # Moses may write hyphens as @-@ and escape signs.
         written = "-" if written == "@-@" else unescape(written)
         while place < len(text) and text[place].isspace():
             place += 1
@@ -217,7 +217,8 @@ def cut_words(
     found: List[int] = []
     for (own, group), core, places in zip(groups, cores, cuts):
         own_parts = range(firsts[own], firsts[own + 1]) if own >= 0 else range(-1, 0)
-        # Words beside a number belong to the letters beside it, those beside a copy to nothing.
+        # Words of the group outside the core: beside a copy of the source word they have no origin,
+        # beside a number they belong to the first part of the source word with letters.
         beside, lettered = set(group).difference(core), [-1]
         if beside and not _same_words(source[own], translation[core[0]]):
             lettered = [part for part in own_parts if any(map(str.isalpha, parts[part]))]
@@ -262,10 +263,10 @@ def _with_numbers(
 def _spell_numbers(
     source: Words, translation: Words, origin: List[int], candidates: Iterable[int]
 ) -> None:
-    """Changes ``origin`` so that numbers among the source words ``candidates`` that no word of the
-    translation is linked with get a word that probably spells them, as in ``2 dogs`` and ``zwei
-    Hunde``: beside the translation of the number's neighbour one that is not linked, else of
-    several words side by side that are linked with the neighbour the one on the number's side."""
+    """Changes ``origin`` to link each number among the source words ``candidates`` that no word of
+    the translation is linked with, to the word that probably spells it (``2 dogs``, ``zwei
+    Hunde``): an unlinked word beside the translation of the number's neighbour or, if several
+    adjacent words are linked with the neighbour, the one on the number's side."""
     found: Dict[int, Deque[int]] = defaultdict(deque)
     for word, own in enumerate(origin):
         found[own].append(word)
@@ -342,7 +343,7 @@ def _counterparts(word: str, translation: str, places: Sequence[int]) -> List[in
         elif len(one) - place <= after:
             found.append(len(other) - len(one) + place)
         else:
-            # Rounded: half of a character is a whole one.
+            # Rounded to the nearest character, halves up.
             share = 2 * (place - before) * size // (len(one) - before - after)
             found.append(before + (share + 1) // 2)
     # A number or sign is not translated to letters.

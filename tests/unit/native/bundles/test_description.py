@@ -155,7 +155,7 @@ def test_what_a_bundle_must_not_say(folder, fields, message):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("", "does not describe a bundle: Expecting value"), ("[]", "it is \\[\\], not an object"),
+    ("", "does not describe a bundle: Expecting value"), ("[]", "it is \\[\\], not a JSON object"),
     ("[" * 100_000, "it is nested too deeply"),
     ('{"format": 1, "format": 1}', "'format' appears twice"), ("\ud800", "does not describe"),
 ])  # fmt: skip

@@ -24,7 +24,7 @@ def test_objects_are_read(document):
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("[1]", "it is \\[1\\], not an object"),
+        ("[1]", "it is \\[1\\], not a JSON object"),
         ('{"a": {"b": 1, "b": 2}}', "'b' appears twice"),
         ('{"a": ' * 100_000, "it is nested too deeply"),
         ('{\n"a" 1}', "Expecting ':' delimiter"),

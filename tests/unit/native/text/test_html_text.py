@@ -48,7 +48,7 @@ def test_long_markup(piece, aligned):
 
 
 @pytest.mark.parametrize("html, message", [
-    ("<p>x</p>" + "<a " * (MOST_OPEN + 1), f'{MOST_OPEN + 1} "<" without a ">" after it'),
+    ("<p>x</p>" + "<a " * (MOST_OPEN + 1), f'{MOST_OPEN + 1} "<" without a ">" after them'),
     ("a<![secret[b]]>", '"<!\\[" does not begin a declaration here'),
     ("<![secret[", "begin a declaration"),
     ("secret &#" + "9" * 4301 + ";", "a character reference .* too many digits"),
