@@ -81,12 +81,7 @@ def check_convertible(model: FairseqModule, source: Dictionary, target: Dictiona
     Raises:
         UnsupportedModelError: the message gives the reason.
     """
-    try:
-        engine = TransformerEngine(model)
-    except UnsupportedModelError as error:
-        raise UnsupportedModelError(
-            f"the native engine cannot decode this model: {error}"
-        ) from None
+    engine = TransformerEngine(model)
     encoder, decoder = model.encoder, model.decoder
     if not engine.encoder_layers or not isinstance(encoder, TransformerEncoderBase):
         raise UnsupportedModelError(
