@@ -22,7 +22,7 @@ __all__ = ["compat", "from_pretrained", *families.NAMES]
 
 
 def __getattr__(name: str) -> Any:
-    # `fairseq_hrt.hrt` works without an import of its own, as before.
+    # `fairseq_hrt.hrt` works without `import fairseq_hrt.hrt`.
     if name in families.NAMES:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -46,7 +46,7 @@ def from_pretrained(
 
     Args:
         path: the bundle's folder.
-        device: ``cpu`` or ``cuda``; None: chosen by engine.
+        device: ``cpu`` or ``cuda``; None: the CPU, or, with PyTorch, a GPU if there is one.
         engine: ``native``, ``torch``, or ``auto``: native where possible, else PyTorch.
         threads: number of the engine's threads; None: the engine's default.
         use_shortlist: write only words of the bundle's shortlist; native engine only.
@@ -54,7 +54,7 @@ def from_pretrained(
 
     For details and errors see :func:`.native.bundles.pretrained.from_pretrained`.
     """
-    # Not at import: training needs none of it.
+    # Imported only here: training does not need the bundles.
     from .native.bundles import pretrained
 
     return pretrained.from_pretrained(

@@ -148,8 +148,8 @@ class DecodingTask(MultilingualTask):
         extra_gen_cls_kwargs: Optional[Dict[str, Any]] = None,
         prefix_allowed_tokens_fn: Optional[Callable] = None,
     ) -> Any:
-        """Makes the generator, or with ``--score-reference`` the scorer. fairseq-generate,
-        fairseq-interactive, validation with BLEU and the hub call this, each with other arguments.
+        """Makes the generator of the ensemble ``models``, with ``--score-reference`` the scorer.
+        ``args`` are the command's arguments (``cfg.generation``).
 
         Raises:
             ValueError: an option is not supported, or has no effect; or a generator class, an
@@ -162,7 +162,7 @@ class DecodingTask(MultilingualTask):
             self.require_family(models)
             self.require_own_references()
             require_rating(options, self.record, self.given)
-            logger.info("rating the references with PyTorch (--score-reference)")
+            logger.info("scoring the references with PyTorch (--score-reference)")
             return self.make_scorer(models, args, options)
         if options.static_weights:
             declared = TASK_DATACLASS_REGISTRY[self.record.task]
@@ -376,11 +376,12 @@ class DecodingTask(MultilingualTask):
         """Encodes lines of ``fairseq-interactive`` as source ids; ``--truncate-source`` cuts long
         lines as it cuts the training data.
 
-        fairseq itself truncates data sets only, and stops at the first line that is too long.
-
         Returns:
             (tokens, lengths): one LongTensor per line, which ends in ``</s>``, and the number of
             ids in each.
+
+        Raises:
+            ValueError: an option was given that ``fairseq-interactive`` does not read.
         """
         asked = self._generation
         for name in ("prefix_size", "retain_iter_history", "print_step"):
@@ -393,7 +394,7 @@ class DecodingTask(MultilingualTask):
         if not self.cfg.truncate_source:
             return tokens, lengths
         longest = min([self.cfg.max_source_positions, *self._source_positions])
-        # Each keeps its </s>.
+        # A truncated line keeps its </s>.
         tokens = [
             line if line.numel() <= longest else torch.cat([line[: longest - 1], line[-1:]])
             for line in tokens

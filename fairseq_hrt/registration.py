@@ -37,8 +37,8 @@ MOVED = {
 
 
 def register_families() -> None:
-    """Imports every family, whose modules register its task, models and criterions, and lets a
-    training that is resumed compare the options of its models."""
+    """Imports every family, whose modules register its task, models and criterions, and enables
+    the check that a resumed training has its checkpoint's model options."""
     for name in NAMES:
         importlib.import_module(f".{name}", _PACKAGE)
     own = importlib.import_module(".loading.computation", _PACKAGE)
@@ -71,8 +71,8 @@ class FairseqFirst(MetaPathFinder):
         if known is None:
             return None
         spec = ModuleSpec(fullname, _Loaded(known))
-        # Of a module that is there by now, Python takes the module's own spec, and would run it
-        # again.
+        # For a module that is loaded by now, Python prefers the module's own ``__spec__``, whose
+        # loader would run the code again.
         known.__spec__ = spec
         return spec
 

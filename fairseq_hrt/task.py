@@ -47,7 +47,7 @@ class EngineTranslationTask(DecodingTask):
 
     # Options of task and model in a training; None where a checkpoint is loaded.
     _trained_options: Optional[Dict[str, Any]] = None
-    # Whether the family's losses are always divided by sentences.
+    # Whether the family's losses are always divided by the number of sentences.
     by_sentence = False
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> FairseqEncoderDecoderModel:
@@ -128,8 +128,8 @@ class EngineTranslationTask(DecodingTask):
         Raises:
             ValueError: an option of the training has no effect.
         """
-        # None of a checkpoint's options is refused. Naming ``beam`` refuses nothing either: without
-        # effect it is only reported.
+        # None of a checkpoint's options is refused. ``beam`` counts as given, but is never refused:
+        # if it has no effect, that is only logged.
         self.given = ("beam",) if from_checkpoint and is_stored(self.cfg) else None
         self._trained_options = None
         if not from_checkpoint:

@@ -3,7 +3,7 @@ families.
 
 ``--task translation_autoregressive`` decodes any checkpoint of fairseq's ``transformer`` family
 with the results of ``--task translation``, several times faster on a CPU.
-``--criterion autoregressive_loss`` trains as fairseq's own criterion, but faster.
+``--criterion autoregressive_loss`` is fairseq's ``label_smoothed_cross_entropy``, but faster.
 """
 
 from . import criterion as criterion

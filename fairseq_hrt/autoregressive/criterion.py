@@ -29,7 +29,7 @@ class AutoregressiveLoss(LabelSmoothedCrossEntropyCriterion):
         ignore_prefix_size: int = 0,
         report_accuracy: bool = False,
     ) -> None:
-        # fairseq reads the options' names here.
+        # fairseq passes the options whose names it finds in this signature.
         super().__init__(
             task,
             sentence_avg,

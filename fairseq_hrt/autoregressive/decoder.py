@@ -21,7 +21,7 @@ class ZeroStartEmbedding(nn.Embedding):
     """
 
     def __init__(self, embedding: nn.Embedding, zero: int) -> None:
-        # Not a device without values, on which PyTorch would import its compiler for seconds.
+        # Not built on the device ``meta``: PyTorch would import its compiler, which takes seconds.
         super().__init__(
             embedding.num_embeddings,
             embedding.embedding_dim,
@@ -31,7 +31,7 @@ class ZeroStartEmbedding(nn.Embedding):
         self.weight, self.zero = embedding.weight, zero
 
     def forward(self, input: Tensor) -> Tensor:
-        """Vectors ``[..., D]`` of ids ``[...]``."""
+        """The embeddings ``[..., D]`` of the ids ``input`` ``[...]``; zeros for the id ``zero``."""
         vectors = F.embedding(input, self.weight, self.padding_idx)  # [..., D]
         return vectors.masked_fill(input.eq(self.zero).unsqueeze(-1), 0.0)
 

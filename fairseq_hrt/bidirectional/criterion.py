@@ -33,7 +33,7 @@ class BidirectionalLoss(SmoothedLoss):
         """
         slots = sample["slots"]
         source = sample["net_input"]
-        # Before other work is launched, for which the host would have to wait.
+        # Waits for the device: called first, while no other work has been launched there.
         learnt = slots.learnt(self.padding_idx)
         logits = model(
             src_tokens=source["src_tokens"],

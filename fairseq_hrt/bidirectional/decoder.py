@@ -70,7 +70,7 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
                 f" {self.block}, the words per step, as positions are learned"
             )
         self._mask = torch.empty(0)
-        # How the options of the loaded checkpoint differ, if parameters had to be added.
+        # How the loaded checkpoint differs from this model, if parameters had to be added.
         self.refitted = ""
 
     @property
@@ -231,7 +231,7 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
     if cfg.bidirectional_vanilla_positions and cfg.no_token_positional_embeddings:
         raise ValueError(
             "--bidirectional-vanilla-positions with --no-token-positional-embeddings: there are no"
-            " positions; leave one of both out"
+            " positions to count; leave one of the two out"
         )
     block = cfg.bidirectional_block
     if block == 1 and cfg.bidirectional_distinct_starts:
@@ -242,7 +242,7 @@ def _check_combination(cfg: BidirectionalModelConfig) -> None:
     if block == 1 and cfg.bidirectional_tokens_per_step > 1:
         raise ValueError(
             f"--bidirectional-tokens-per-step {cfg.bidirectional_tokens_per_step} with"
-            " --bidirectional-block 1: one word per step is written; leave one of both out"
+            " --bidirectional-block 1: one word per step is written; leave one of the two out"
         )
     if block is not None and block != 1 and block != directions * cfg.bidirectional_tokens_per_step:
         raise ValueError(

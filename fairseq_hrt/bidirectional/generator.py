@@ -1,4 +1,4 @@
-"""Decoding in slots; the words of finished translations are put back into natural order."""
+"""Decoding in the order of writing; finished translations are put back into natural order."""
 
 from functools import lru_cache
 from typing import List, Optional, Sequence, Tuple
@@ -77,8 +77,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
                 if not single
                 else (
                     "--no-repeat-ngram-size with --bidirectional-scoring paper or algorithm1, or"
-                    " with --bidirectional-length-penalty gnmt: remove it, or give canonical and"
-                    " power"
+                    " with --bidirectional-length-penalty gnmt, is not supported: remove it, or"
+                    " give canonical and power"
                 )
             )
 
@@ -200,7 +200,7 @@ class BidirectionalGenerator(AutoregressiveGenerator):
         to come.
 
         Args:
-            hypothesis: its words in the order of writing.
+            hypothesis: a hypothesis whose words are in the order of writing.
             slots: the index in ``hypothesis.tokens`` of each word in natural order.
         """
         unk = self.dictionary.unk()

@@ -10,8 +10,8 @@ from .slots import slot_positions
 
 
 class SlotPositions(SinusoidalPositionalEmbedding):
-    """Sinusoidal vectors for the positions of slots (the order of writing); like fairseq's
-    sinusoids they are not saved in checkpoints.
+    """Sinusoidal position vectors of slots, the target positions in the order of writing; like
+    fairseq's sinusoids they are not saved in checkpoints.
 
     One direction has fairseq's positions, so that an ordinary Transformer keeps its vectors. Two
     directions have positions +1, -1, +2, -2, …; the sinusoid of -p is that of p with its sines
@@ -23,7 +23,7 @@ class SlotPositions(SinusoidalPositionalEmbedding):
         directions: h, the directions of writing.
         size: number of slots whose vectors are computed now; those of later slots are computed when
             they are needed.
-        vanilla: count positions in the order of writing, as with one direction (ablation, Table 2).
+        vanilla: whether to count positions as with one direction (ablation, IBDecoder's Table 2).
         first: position of the first slot with one direction; None: as in fairseq.
     """
 
@@ -46,7 +46,7 @@ class SlotPositions(SinusoidalPositionalEmbedding):
         self.weights = self._sinusoids(size)
 
     def slot_table(self, count: int) -> Tensor:
-        """The vectors of the first ``count`` slots, ``[count, D]``."""
+        """The position vectors of the first ``count`` slots, ``[count, D]``."""
         if self.weights.size(0) < count:
             self.weights = self._sinusoids(max(count, 2 * self.weights.size(0)))
         self.weights = self.weights.to(self._float_tensor)
@@ -73,8 +73,8 @@ class SlotPositions(SinusoidalPositionalEmbedding):
         return self.slot_table(input.size(1)).unsqueeze(0).expand(input.size(0), -1, -1)
 
     def _sinusoids(self, count: int) -> Tensor:
-        """The sinusoids ``[count, D]`` of the first ``count`` slots, without the learned vectors of
-        directions."""
+        """The sinusoids ``[count, D]`` of the first ``count`` target positions in the order of
+        writing, without the learned vectors of directions."""
         positions = slot_positions(count, self.counted)
         if self.counted == 1:
             return self.get_embedding(self.first + count, self.embedding_dim)[self.first :]

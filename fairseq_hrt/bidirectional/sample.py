@@ -9,7 +9,7 @@ from .slots import natural_index, start_symbols
 
 
 class SlotSample(NamedTuple):
-    """The targets of a training batch in W slots, the order of writing.
+    """The targets of a training batch in W slots, the target positions in the order of writing.
 
     Attributes:
         input: LongTensor ``[B, W]``, what the decoder reads: z start symbols (z words are written
@@ -72,12 +72,12 @@ def slot_sample(
 
 
 def training_view(targets: Tensor, decoder: Any, *, train_dead_slots: bool = False) -> SlotSample:
-    """Puts targets into the slots of a decoder.
+    """Puts a batch of targets into the order in which a decoder writes them.
 
     Args:
-        targets: LongTensor ``[B, T]``, padded on the right.
+        targets: LongTensor ``[B, T]``, natural order with ``</s>``, padded on the right.
         decoder: the model's decoder, whose slot order and start symbols are used.
-        train_dead_slots: whether slots after ``</s>`` have a loss; see :func:`slot_sample`.
+        train_dead_slots: whether slots after ``</s>`` in its block have a loss.
     """
     return slot_sample(
         targets,

@@ -17,7 +17,7 @@ class SlotScorer(ReferenceScorer):
 
     Args:
         dictionary: the target dictionary.
-        slots: function that puts targets ``[B, T]`` into slots, the order of writing.
+        slots: function that puts targets, LongTensor ``[B, T]``, into the order of writing.
     """
 
     def __init__(self, dictionary: Dictionary, slots: Callable[[Tensor], SlotSample]) -> None:

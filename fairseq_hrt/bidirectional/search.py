@@ -51,7 +51,7 @@ class BlockPlan:
         constraints: which words each slot may write, and the length limits.
         causal: True: a slot does not see the inputs of later slots of its own step.
         visible: function (first slot of a block, device) → BoolTensor ``[z, first + z]``, the slots
-            that each slot of the block may see; None: all.
+            that each slot of the block may see; None: all slots.
         slots: LongTensor, 0, 1, 2, … for all slots of the longest translation.
         positions: LongTensor, the position of each slot that is reported to hooks: that of
             :func:`.slots.slot_positions`; the slot itself with more than two directions.

@@ -1,5 +1,5 @@
-"""Block search as in :mod:`.search`, but run on the device alone; see
-:mod:`fairseq_hrt.engine.static_search`."""
+"""Block search as in :mod:`.search`, but the device chooses words and ends sentences, and the host
+reads the results afterwards; see :mod:`fairseq_hrt.engine.static_search`."""
 
 from typing import List, Optional, Tuple
 
@@ -24,8 +24,8 @@ def static_block_search(
     longest: int,
     visible: Optional[Tensor],
 ) -> List[List[Hypothesis]]:
-    """The search of :func:`.search.block_search`, but run on the device alone, by computations of
-    fixed shapes; for all scorings but ``paper``.
+    """The search of :func:`.search.block_search` by computations of fixed shapes, whose results the
+    host reads when all sentences are done; for all scorings but ``paper``.
 
     Args:
         search: runs the steps as recorded CUDA graphs.

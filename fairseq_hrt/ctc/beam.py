@@ -45,7 +45,7 @@ def prefix_beam(
             log-probabilities.
         beam: the number of prefixes that are kept after each position.
         longest: the most words of a text.
-        language_model: its score counts when prefixes are chosen; None: there is none.
+        language_model: its score counts when prefixes are chosen; None: none is used.
     """
     # Log-probabilities of the outputs that print a prefix: of those that end with a blank, and of
     # those that end with the prefix's last word.

@@ -97,7 +97,7 @@ def fits(ctc: CtcSample) -> Tensor:
 
 def log_likelihood(log_probs: Tensor, ctc: CtcSample, blank: int) -> Tensor:
     """log P(target), summed over all outputs that print the target, by torch's CTC loss: ``[B]``,
-    -inf for too few positions. ``log_probs`` are ``[B, T, V]``."""
+    -inf where ``ctc`` has too few positions for a target. ``log_probs``: ``[B, T, V]``."""
     return -F.ctc_loss(
         log_probs.transpose(0, 1), ctc.targets, ctc.lengths, ctc.target_lengths, blank,
         reduction="none",

@@ -119,7 +119,7 @@ class CtcDecoder(ParallelDecoder):
         """
         if vectors is None:
             return super().forward(*given, **options)
-        # fairseq's decoder embeds tokens itself.
+        # fairseq's decoder takes tokens alone: replace what its embedding returns.
         hook = self.embed_tokens.register_forward_hook(lambda *embedded: vectors)
         try:
             return super().forward(*given, **options)
@@ -147,7 +147,11 @@ class CtcDecoder(ParallelDecoder):
         theirs = _rule(state_dict[key]) if key in state_dict else mine
         if theirs != mine:
             self.refitted = f"that model was trained with {theirs}"
-            logger.warning("%s; this one has %s", self.refitted, mine)
+            logger.warning(
+                "the decoder's inputs differ from the checkpoint's: %s; this one has %s",
+                self.refitted,
+                mine,
+            )
         state_dict[key] = self.input_rule.clone()
         key = f"{name}.soft_copy.log_temperature"
         if self.soft_copy is not None and key not in state_dict:

@@ -35,10 +35,10 @@ class Glancing(NamedTuple):
 
 
 class CtcOutput(NamedTuple):
-    """The output of a training batch.
+    """The model's output for a training batch.
 
     Attributes:
-        log_probs: ``[B, T, V]``, float32 or float64.
+        log_probs: ``[B, T, V]``, of all tokens at all positions; float32 or float64.
         wrong: number of positions whose best token is not that of the target's best alignment,
             LongTensor ``[B]``; None without glancing.
         shown: number of positions that read the target, LongTensor ``[B]``; None without glancing.

@@ -25,7 +25,7 @@ class InputRule(NamedTuple):
     def lengths(self, source_lengths: Tensor) -> Tensor:
         """The number of positions of each sentence, LongTensor ``[B]``: ⌊λ * source tokens⌋, at
         least 1 and at most ``most``."""
-        # 0.1 * 30 in floating point may be a little less than 3.
+        # In floating point 0.7 * 90 is a little less than 63.
         wanted = (self.scale * source_lengths.double() + 1e-6).floor().long()
         return wanted.clamp(1, self.most)
 
@@ -62,7 +62,7 @@ class CtcSample(NamedTuple):
         ids: LongTensor ``[B]``, indices of the sentences in the data set, from which random choices
             are drawn.
         update: number of the update; 0 outside training.
-        inputs: LongTensor ``[B, T]``, of the decoder, padded on the right.
+        inputs: LongTensor ``[B, T]``, the decoder's inputs, padded on the right.
         lengths: LongTensor ``[B]``, positions of each sentence.
         targets: LongTensor ``[B, n]``, without ``</s>``, padded on the right.
         target_lengths: LongTensor ``[B]``, words of each target.
@@ -77,10 +77,10 @@ class CtcSample(NamedTuple):
 
 
 def ctc_sample(batch: Mapping[str, Any], rule: InputRule, *, update: int, eos: int) -> CtcSample:
-    """The sample of a batch of :class:`LanguagePairDataset`; a pure function of its arguments.
+    """The :class:`CtcSample` of a batch; a pure function of its arguments.
 
     Args:
-        batch: fairseq's batch; ``target`` has the targets to train on.
+        batch: a batch of fairseq's :class:`LanguagePairDataset`, whose ``target`` is trained on.
         rule: how the decoder's inputs are made.
         update: number of the update; 0 outside training.
         eos: id of ``</s>``.

@@ -25,8 +25,9 @@ class CtcScorer(ReferenceScorer):
         self.ctc = ctc
 
     def entries(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict) -> List[Dict]:
-        """The references with the score log P(y | x) divided by the number of tokens, ``</s>``
-        included. Each token gets this score; -inf if there are too few positions."""
+        """The references in ``sample["target"]`` with the score log P(y | x) / tokens, ``</s>``
+        included, which each token gets as well; -inf if there are too few positions. A further
+        entry, ``log_likelihood``, is log P(y | x)."""
         model, ctc, source = models[0], self.ctc(sample), sample["net_input"]
         model.eval()
         output = model(src_tokens=source["src_tokens"], src_lengths=source["src_lengths"], ctc=ctc)

@@ -1,4 +1,4 @@
-"""Task ``translation_ctc``."""
+"""Task ``translation_ctc``: inputs and targets for training, and the decoders."""
 
 from typing import Any, Dict, Optional, Sequence
 
@@ -49,8 +49,8 @@ class CtcTranslationTask(EngineTranslationTask):
         max_positions: Any = None,
         ignore_invalid_inputs: bool = False,
     ) -> Any:
-        """Filters by size as fairseq does, and warns of training pairs with fewer positions than
-        words: every update skips these.
+        """Filters the sentences ``indices`` by size as fairseq does; returns those that are kept.
+        Warns of training pairs with fewer positions than words: every update skips these.
 
         Raises:
             ValueError: no pair has enough positions.

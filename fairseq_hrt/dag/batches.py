@@ -9,7 +9,7 @@ def divided(
     batch: Sequence[int], vertices: np.ndarray, limit: int, multiple: int = 1
 ) -> Iterator[np.ndarray]:
     """Splits a batch into pieces of at most ``limit`` vertices, padding included: n sentences count
-    as n times the vertices of the largest. Yields the indices of each piece.
+    as n graphs of the largest size. Yields the sentence indices of each piece.
 
     Args:
         batch: indices of sentences.

@@ -1,5 +1,6 @@
-"""Beam search for the most probable text. A hypothesis is a printed prefix of a text; its
-probability is the sum over all paths that print it.
+"""Beam search for the most probable text. A path prints the words of its vertices, without those
+that repeat the word before. A hypothesis is a prefix of a text; its probability is the sum over all
+paths that print it.
 
 Each prefix keeps a distribution over the vertices at which its last word may begin. A step sums
 over repetitions of that word, which are not printed, by one triangular system; multiplies by the
@@ -31,11 +32,12 @@ class BeamPlan:
         limits: LongTensor ``[B]``, the most words of a text, without ``</s>``.
         shortest: the fewest words of a text, without ``</s>``.
         eos: id of ``</s>``.
-        keep_repeats: whether words that repeat the word before are printed.
+        keep_repeats: True: a word that repeats the word before is part of the text; False: it is
+            dropped.
         mass_only_falls: True promises that no continuation is more probable than its prefix, so
             that the search may stop early; give False for token probabilities raised to a power
             below 1.
-        language_model: its score is added to the log-probability; None: there is none.
+        language_model: its score of a prefix is added to the log-probability; None: none is used.
     """
 
     beam: int
@@ -152,7 +154,7 @@ def best_paths(
         end_scores: ``[B, 2]``, log P(<s> | first) and log P(</s> | last).
         links: ``[B, L, L]``, log P(v | u).
         vertex_lengths: LongTensor ``[B]``, the number of vertices of each graph.
-        keep_repeats: whether words that repeat the word before are printed.
+        keep_repeats: whether a word that repeats the word before is part of the text.
     """
     lengths, last = (texts >= 0).sum(1).clamp(min=1) + 1, vertex_lengths - 1  # [B] each
     rows = torch.arange(len(texts), device=texts.device)

@@ -18,7 +18,7 @@ _PREDICTED = chosen("dag_upsample_base", "predict")
 
 
 def _glances(schedule: Any) -> bool:
-    """Whether a glancing schedule is above 0 anywhere."""
+    """Whether a glancing schedule, e.g. ``0.5:0.1@200k``, has a value above 0."""
     knots = str(schedule).split(":")
     return any(re.search("[1-9]", knot.partition("@")[0]) for knot in knots)
 

@@ -63,7 +63,7 @@ class DagLoss(FamilyLoss):
         source = sample["net_input"]
         share = self.schedule.at(graph.update)
         glances = model.training and (share > 0 or self.draws_its_share)
-        # On a device the checks of the dynamic programs are read with the counts below.
+        # On a GPU the checks of the dynamic programs are read together with the counts below.
         with postponed_checks() as checks:
             output = model(
                 src_tokens=source["src_tokens"],
@@ -132,8 +132,8 @@ class DagLoss(FamilyLoss):
     def losses(
         self, output: DagOutput, graph: GraphSample
     ) -> Tuple[Tensor, Tensor, Dict[str, Any]]:
-        """The loss of each sentence ``[B]``, 0 without a path; whether there is a path, BoolTensor
-        ``[B]``; and further values to log."""
+        """(The loss of each sentence, ``[B]``, 0 without a path; whether it has a path, BoolTensor
+        ``[B]``; further values to log, by name)."""
         raise NotImplementedError
 
     def glancer(self, graph: GraphSample, share: float) -> Glancer:

@@ -102,7 +102,7 @@ class DagDecoder(ParallelDecoder):
             size=self.rule.most,
             reach=cfg.dag_max_transition_length,
         )
-        # How the loaded checkpoint differs, if parameters had to be added.
+        # How the loaded checkpoint differs from this model, if parameters had to be added.
         self.refitted = ""
         self.length_head: Optional[LengthHead] = None
         if self.rule.from_target:

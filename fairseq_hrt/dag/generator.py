@@ -1,4 +1,4 @@
-"""Decodes graphs into translations."""
+"""Decodes the graphs of ``dag_transformer`` models into translations."""
 
 import logging
 import math
@@ -37,8 +37,8 @@ def decode_scale(decoder: Any, options: DecodingOptions) -> float:
 
 
 def _size_rule(decoder: Any) -> Tuple[Any, ...]:
-    """The settings of ``decoder``, a :class:`DagDecoder`, that determine the sizes of graphs; all
-    models of an ensemble must have the same settings."""
+    """The settings of ``decoder``, a :class:`DagDecoder`, that determine the sizes of graphs, as a
+    tuple; it must be equal for all models of an ensemble."""
     head = decoder.length_head
     return decoder.rule._replace(scale=None, most=0), head and head.absolute
 
@@ -151,7 +151,8 @@ class DagGenerator(ParallelGenerator):
     def ranked(
         self, net_input: Dict[str, Tensor], hypotheses: List[List[Hypothesis]]
     ) -> List[List[Hypothesis]]:
-        """Calls the graph hooks, too, with the final order."""
+        """Lets the rescorer, if there is one, rank the hypotheses of each sentence; then calls the
+        step hooks and the graph hooks with the final order, and returns it."""
         found = super().ranked(net_input, hypotheses)
         for hook in self.graph_hooks:
             assert self._graphs is not None
@@ -161,9 +162,9 @@ class DagGenerator(ParallelGenerator):
     # ------------------------------------------------------------------ the graph
 
     def graphs_at_once(self, width: int) -> int:
-        """The most graphs, of sources with ``width`` tokens, that are made together. Batches are
-        limited by words, but the memory of links grows with their square: larger batches are
-        decoded in pieces, which changes no translation."""
+        """The most sentences whose graphs are built together, for sources of ``width`` tokens. The
+        memory of links grows with the square of a graph's vertices: larger batches are decoded in
+        pieces of this size, which changes no translation."""
         decoder, words = self.decoder, width + self.decoder.rule.count_bos
         if decoder.length_head is not None:
             head = decoder.length_head
@@ -177,8 +178,8 @@ class DagGenerator(ParallelGenerator):
         return self.builder().build(memories, self.vertex_lengths(memories))
 
     def builder(self) -> GraphBuilder:
-        """The builder of graphs, made at the first call and kept. Each call first updates the
-        builder's copy of the link weights."""
+        """The builder of graphs, made at the first call and kept. Each call updates the builder's
+        copy of the link weights, where :meth:`GraphBuilder.refresh` finds that it may be old."""
         if self._builder is None:
             self._builder = GraphBuilder(self.ensemble, self.penalties)
         self._builder.refresh(static_weights=self.options.static_weights)
@@ -209,8 +210,8 @@ class DagGenerator(ParallelGenerator):
     def describe_graphs(
         self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict[str, Any]
     ) -> List[Dict[str, Any]]:
-        """Decodes a batch and returns its graphs as plain data; see
-        :func:`.graph_description.describe`."""
+        """Decodes the batch ``sample`` and returns its graphs as plain data: for each sentence the
+        dictionary of :func:`.graph_description.describe`."""
         found: List[Dict[str, Any]] = []
         with attached(
             self.graph_hooks,
@@ -244,8 +245,8 @@ class DagGenerator(ParallelGenerator):
 
     @property
     def _token_weight(self) -> float:
-        """The weight of a token's log-probability beside that of a link, in the search of a
-        path."""
+        """The factor of a token's log-probability in the search of a path; that of a link has the
+        factor 1."""
         return {"greedy": 0.0, "viterbi": 0.0, "joint-viterbi": 1.0}.get(
             self.strategy, self.options.dag_decode_beta
         )
@@ -258,7 +259,7 @@ class DagGenerator(ParallelGenerator):
         Args:
             tokens: the sources, LongTensor ``[B, S]``.
         """
-        # Its tables are made before it is known whether the batch has them.
+        # Set first: the tables that graph_refusal makes may already exceed the device's memory.
         self._tried_graphs = True
         refusal = self.graph_refusal(tokens)
         if refusal is None:
@@ -273,7 +274,9 @@ class DagGenerator(ParallelGenerator):
                 for best in hypotheses:
                     check_number(best[0].score or 0.0)
                 return hypotheses
-            refusal = "a batch whose paths need wider arithmetic, or exceed the length limit"
+            refusal = (
+                "a batch whose probabilities underflow, or whose paths exceed the length limit"
+            )
         self._tried_graphs = False
         self.tell_way(refusal)
         return None
@@ -319,8 +322,8 @@ class DagGenerator(ParallelGenerator):
         keeps, weight = not self._suppresses_in_search, self._token_weight
         scores: Optional[Tensor] = None
         tokens: Optional[Tensor] = None
-        # links are searched, with weighted probabilities of repetitions; counted has the unweighted
-        # ones, for the score.
+        # ``links`` are searched, with weighted probabilities of repetitions; ``counted`` has the
+        # unweighted ones, for the score.
         links = counted = graphs.links
         if not keeps or self.strategy not in ("greedy", "viterbi"):
             scores, tokens = graphs.best_tokens()  # [B, L] each

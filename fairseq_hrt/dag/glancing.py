@@ -1,8 +1,8 @@
 """Glancing: in training the decoder reads some target tokens, at the vertices where its best path
 puts them (Qian et al., 2021; DA-Transformer, section 3.4).
 
-A first pass without gradient finds the best path for the target. The more of its tokens are wrong,
-the more are shown to the second pass, which is trained.
+A first pass without gradient finds the best path for the target. By default, the more of its tokens
+are predicted wrongly, the more are shown to the second pass, which is trained.
 """
 
 from typing import NamedTuple

@@ -209,8 +209,8 @@ class GraphBuilder:
                 links.refresh()
 
     def build(self, memories: List[Memory], vertex_lengths: Tensor) -> Graphs:
-        """The graphs of a batch, of the sizes ``vertex_lengths`` ``[B]``; ``memories`` are its
-        encoded sources, one :class:`Memory` for each model."""
+        """The graphs of a batch. ``memories`` are its encoded sources, one :class:`Memory` for each
+        model; ``vertex_lengths``, LongTensor ``[B]``, the number of vertices of each graph."""
         decoder = self.decoders[0]
         tokens = decoder.vertex_inputs(vertex_lengths)  # [B, L]
         size = tokens.size(1)

@@ -25,7 +25,8 @@ def describe(
         tokens: how many of its best tokens each vertex lists.
 
     Returns:
-        The documents of :func:`~..native.decoding.describe_graph`, one for each sentence.
+        For each sentence a dictionary of its vertices, links, translation and score, see
+        :func:`~..native.decoding.describe_graph`.
     """
     best = graphs.log_probs().topk(min(tokens, len(dictionary)), 2)
     ends = graphs.end_scores().exp().tolist()
@@ -52,10 +53,10 @@ def describe(
 
 
 def to_dot(document: Dict[str, Any], *, least: float = 0.05) -> str:
-    """A document of :func:`describe` as GraphViz source.
+    """The GraphViz source (DOT) of a graph.
 
     Args:
-        document: from :func:`describe`.
+        document: the graph, a dictionary from :func:`describe`.
         least: vertices and links less probable than this are left out, unless they are on the path
             that the translation was decoded along.
     """

@@ -89,5 +89,5 @@ def vertices_of_encoded(
 
 
 def _floor(value: Tensor) -> Tensor:
-    # 0.1 * 30 in floating point may be a little less than 3.
+    # In floating point 0.7 * 90 is a little less than 63.
     return (value.double() + 1e-6).floor().long()

@@ -22,9 +22,10 @@ class LinkPredictor(nn.Module):
     """Computes the log-probabilities of the links between vertices from the decoder's features.
 
     Args:
-        width: D of the features.
+        width: D, the width of the features.
         heads: H, the number of attention heads that are mixed.
-        features: what links are computed from, joined by colons; see ``--dag-link-features``.
+        features: what links are computed from: some of FEATURES, joined by colons; see
+            ``--dag-link-features``.
         size: the most vertices of a graph.
         reach: the largest v - u of a link; None: unlimited.
 
@@ -71,8 +72,8 @@ class LinkPredictor(nn.Module):
         return torch.cat([parts[name] for name in self.features], -1)  # [B, L, D * parts]
 
     def packed(self, rows: int) -> Tuple[Tensor, Tensor]:
-        """The layers of queries, keys and gates packed into one: their output is ``features``
-        times the matrix, plus the row of the table for the vertex.
+        """The layers of queries, keys and gates as one linear layer: its output for a vertex is the
+        matrix times the decoder's features, plus the vertex's row of the table.
 
         Args:
             rows: number of rows of the table, one for each vertex.
@@ -101,8 +102,8 @@ class LinkPredictor(nn.Module):
         rows of the last vertex and of padding are -inf.
 
         Args:
-            features: ``[B, L, D]``.
-            vertex_lengths: LongTensor ``[B]``.
+            features: ``[B, L, D]``, the decoder's output.
+            vertex_lengths: LongTensor ``[B]``, the number of vertices of each graph.
         """
         described = self.describe(features)  # [B, L, D * parts]
         dtype = at_least_float32(features.dtype)
@@ -128,8 +129,10 @@ def allowed_links(size: int, vertex_lengths: Tensor, reach: Optional[int]) -> Te
 
 
 class _MixedLinks(torch.autograd.Function):
-    """The mixture over heads, computed head by head, so that memory holds two or three tensors
-    ``[B, L, L]`` instead of several for each head."""
+    """log P(v | u), ``[B, L, L]``, as a mixture of attention heads: from queries and keys
+    ``[B, H, L, d]``, log-probabilities of gates ``[B, H, L]`` and :func:`allowed_links`. Computed
+    head by head, so that two or three tensors ``[B, L, L]`` are in memory, not several per head.
+    """
 
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor, gates: Tensor, allowed: Tensor) -> Tensor:

@@ -22,14 +22,14 @@ from .sample import GraphSample
 
 
 class DagOutput(NamedTuple):
-    """The graph of a training batch.
+    """The graphs of a training batch, as far as the losses need them.
 
     Attributes:
         match: ``[B, T, L]``, log P(y_i | v), of the target's token i at vertex v.
         links: ``[B, L, L]``, log P(v | u).
-        length_logits: ``[B, classes]``, of the :class:`LengthHead`; None without it.
+        length_logits: ``[B, classes]``, of the :class:`LengthHead`; None without this head.
         length_labels: LongTensor ``[B]``, the class that the head should predict; None without
-            it.
+            this head.
         glanced: the tokens shown to the decoder, None without glancing.
     """
 
@@ -79,7 +79,7 @@ class DagTransformerModel(ConfiguredTransformer):
         as a whole.
 
         Args:
-            src_tokens: LongTensor ``[B, S]``.
+            src_tokens: LongTensor ``[B, S]``; ``src_lengths`` ``[B]``, their numbers of tokens.
             graph: targets and graph sizes.
             glance: chooses the tokens that are shown, after a first pass (see :mod:`.glancing`).
                 Both passes share the encoder's output and the dropout masks.

@@ -49,7 +49,7 @@ def best_successors(
     ``[B, L]``.
 
     Args:
-        links: ``[B, L, L]``.
+        links: ``[B, L, L]``, log P(v | u).
         token_scores: m, ``[B, L]``, log-probabilities of each vertex's best token; None: compare
             links alone.
     """
@@ -72,8 +72,8 @@ class WalkRules:
             sampling, the best candidate is taken.
         top_p: sample from the fewest best candidates that together have at least this probability.
         seed: seed of sampling.
-        keep_repeats: True prints a token that repeats the token before; False does not, and the
-            rules on repetitions ignore it.
+        keep_repeats: True: a token that repeats the token before is part of the text; False: it is
+            dropped, and the rules on repetitions ignore it.
     """
 
     beta: float
@@ -99,7 +99,7 @@ def walk(
     words before it.
 
     Args:
-        links: ``[B, L, L]``.
+        links: ``[B, L, L]``, log P(v | u).
         candidates: (log-probabilities, tokens), each ``[B, L, C]``, the best tokens of each inner
             vertex, best first. The last vertex always emits ``</s>``.
         last: LongTensor ``[B]``, the last vertex.
@@ -195,7 +195,7 @@ def _banned(words: Tensor, candidates: Tensor, rules: WalkRules) -> Tensor:
         windows = words.unfold(1, size, 1)  # [B, t - n + 1, n]
         known = (windows[:, :, :-1] == words[:, None, length - size + 1 :]).all(2)  # [B, t - n + 1]
         again = (known.unsqueeze(1) & (candidates.unsqueeze(2) == windows[:, None, :, -1])).any(2)
-        # A repeated token that is not printed does not form an n-gram.
+        # A repeated token that is dropped from the text does not form an n-gram.
         banned |= again if rules.keep_repeats else again & (candidates != words[:, -1:])
     return banned
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from ..training import Purpose, hash_uniform
 from .graph_size import UpsampleScale, vertices_from_source, vertices_from_target
 
-# The vertices of a batch on a device, padding included, are a multiple of this number, unless the
+# On a GPU the graphs of a batch are padded to a multiple of this number of vertices, unless the
 # decoder has fewer positions.
 _ALIGNED = 16
 
@@ -76,8 +76,9 @@ class SizeRule(NamedTuple):
         return self.of_source(source_lengths + self.reads_bos, scale)
 
     def of_source(self, source_lengths: Tensor, scale: Tensor) -> Tensor:
-        """L of graphs that are sized by the source, as :meth:`wanted`; ``source_lengths``,
-        LongTensor ``[B]``, are source tokens as the encoder reads them."""
+        """L of graphs that are sized by the source, before it is cut to the decoder's positions:
+        LongTensor ``[B]``. ``source_lengths``, LongTensor ``[B]``, are source tokens as the encoder
+        reads them; ``scale`` is lambda, float64 ``[B]`` or a number."""
         return vertices_from_source(source_lengths + self.count_bos, scale, self.besides)
 
     def most_wanted(self, scale: float, source_width: int, target_width: int) -> int:
@@ -131,8 +132,8 @@ def graph_sample(
     wanted = rule.wanted(scale, source_lengths, target_lengths - 2)  # [B]
     width = None
     if ids.device.type != "cpu":
-        # The host would have to wait for the longest graph. Kernels read rows of aligned lengths
-        # several numbers at a time.
+        # To read the longest graph's size, the host would have to wait for the device: an upper
+        # bound is taken. Kernels read rows of aligned lengths several numbers at a time.
         most = rule.most_wanted(
             rule.scale.high if fixed is None else fixed,
             batch["net_input"]["src_tokens"].size(1),

@@ -33,8 +33,8 @@ class GraphScorer(ReferenceScorer):
         The score is log P(y | x) divided by the number of tokens with ``</s>``;
         ``positional_scores`` are those of the best path, to which the rest of log P(y | x) is added
         in equal parts. Further entries are ``log_likelihood``, ``path_log_prob`` (log P(a | x) of
-        the best path) and ``token_log_prob`` (log P(y | a, x)). All are -inf if the target is
-        longer than its graph.
+        the best path) and ``token_log_prob`` (log P(y | a, x)). All are -inf if no path through the
+        graph has the target's length.
         """
         model, graph, source = models[0], self.graph(sample), sample["net_input"]
         model.eval()

@@ -25,8 +25,9 @@ from .paths import best_successors
 from .static_result import FoundPath, read_paths
 from .static_tables import PathSearch, Tables, make_tables, table_size
 
-#: The most links of all heads in a batch. Above, the kernels take longer than their launches; of
-#: greedy search sooner, which launches the fewest without a graph, and needs no padding there.
+#: The most links, over all heads, of a batch that is decoded by a CUDA graph: in larger ones the
+#: kernels take longer than their launches. Greedy search, which has the fewest launches and without
+#: a CUDA graph needs no padding, has a lower limit.
 _MOST_LINKS, _MOST_LINKS_GREEDY = 2**28, 2**25
 
 
@@ -41,7 +42,7 @@ class StaticPaths:
 
     def __init__(self, builder: GraphBuilder, search: PathSearch) -> None:
         self.builder, self.search = builder, search
-        # The padded number of vertices by source length.
+        # Function from a padded source length to the padded number of vertices.
         self._size = cache(lambda width: table_size(width, search, builder.decoders[0]))
 
     @property
@@ -55,8 +56,8 @@ class StaticPaths:
 
     @property
     def _follows(self) -> bool:
-        """Whether the best link of each vertex is found, too: it is all that greedy and lookahead
-        search, and viterbi needs it where the reach of links is limited, so that there may be
+        """Whether :meth:`paths` also finds the best link of each vertex: greedy and lookahead need
+        nothing else, and viterbi needs it where the reach of links is limited, so that there may be
         no path within the length limit."""
         return not self.search.viterbi or bool(self._links.reach)
 
@@ -83,7 +84,7 @@ class StaticPaths:
         if links > most:
             return f"a batch of large graphs (more than {most:,} links)"
         if not self._tables_of(tokens).finite:
-            return f"--dag-decode-length-beta {self.search.length_beta}, which overflows"
+            return f"--dag-decode-length-beta {self.search.length_beta}: powers of lengths overflow"
         return None
 
     def find(self, tokens: Tensor) -> Optional[Tuple[List[FoundPath], bool]]:
@@ -102,13 +103,13 @@ class StaticPaths:
         padded = F.pad(tokens, (self._width(width) - width, 0, 0, rows - batch), value=pad)
         ensemble.counters.encoder_calls += 1
         ensemble.counters.decoder_calls += 1
-        # Positions of the source get new addresses if a longer sentence has needed more of them.
+        # The table of source positions moves in memory when a longer sentence needs more rows.
         source = self.engine.embed_source.table
         address = 0 if source is None else source.data_ptr()
         with ensemble.graphs.lock:
             tables = self._tables_of(tokens)
             ensemble.counters.decoder_tokens += rows * tables.size
-            # With the tables' id, so that they are dropped together.
+            # Has the tables' id, so that tables and recorded function are dropped together.
             key = (self, padded.shape, address, id(tables))
             found = ensemble.graphs.run(key, partial(self.paths, tables), padded)[0]
             return read_paths(found[:batch].cpu(), self.search, tables, follows=self._follows)
@@ -127,7 +128,7 @@ class StaticPaths:
         """The tables for the source length to which a batch ``[B, S]`` is padded; made at its
         first use and kept beside the recorded functions, which read their memory."""
         source, graphs = self.engine.embed_source, self.builder.ensemble.graphs
-        # All at once, so that addresses stay; learned positions are always all there.
+        # All source positions are reserved at once, so that addresses stay; learned ones all exist.
         learned = isinstance(source.module, LearnedPositionalEmbedding)
         source.reserve(1 if learned else LENGTHS[-1])
         width, device, dtype = self._width(tokens.size(1)), tokens.device, self.engine.dtype

@@ -50,7 +50,7 @@ def sections(
         tables: the tables for the source length to which the batch is padded.
         follows: whether the result has the sections next and links.
     """
-    # T, or no column.
+    # T, the vertices of a path with its padding; 0 without viterbi.
     width = len(tables.powers) + 2 if search.viterbi else 0
     following = tables.size if follows else 0
     ids = dict(length=1, words=tables.size, path=width, next=following)
@@ -68,7 +68,8 @@ def sections(
 def read_paths(
     packed: Tensor, search: PathSearch, tables: Tables, *, follows: bool
 ) -> Optional[Tuple[List[FoundPath], bool]]:
-    """Reads the best path of each sentence; returns what :meth:`.static.StaticPaths.find` does.
+    """Reads the best path of each sentence. Returns (paths, whether a graph was cut to the
+    decoder's positions); None if no result can be used, see :meth:`.static.StaticPaths.find`.
 
     Args:
         packed: the recorded function's result ``[B, …]``, on the host.

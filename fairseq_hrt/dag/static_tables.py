@@ -21,12 +21,12 @@ class PathSearch:
         viterbi: True: find the best path of every length, then choose the best length; False:
             follow the best link of each vertex.
         weight: weight of the tokens' log-probabilities beside those of the links.
-        suppress: whether the links lead from each word to another word; see
-            :func:`..ops.without_repeats`.
-        length_beta: exponent of the length that divides a path's score; see
-            :func:`..ops.joint_viterbi`.
+        suppress: whether to search the graph of :func:`..ops.without_repeats`, whose links lead
+            from each word to a different word.
+        length_beta: exponent of the number of inner vertices, by whose power a path's score is
+            divided; see :func:`..ops.joint_viterbi`.
         scale: lambda, the vertices per source token.
-        max_len_a, max_len_b: limits of a translation's length; see ``--max-len-a/-b``.
+        max_len_a, max_len_b: a and b: a translation of x source tokens has at most a * x + b words.
         most: the most vertices of a graph.
     """
 

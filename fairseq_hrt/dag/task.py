@@ -86,7 +86,7 @@ class DagTranslationTask(EngineTranslationTask):
         # validation set.
         if not self.is_training_set(dataset) or getattr(dataset, "tgt_sizes", None) is None:
             return indices
-        # A wrong value is refused now, not at the first validation.
+        # A wrong value of a decoding option is refused now, not at the first validation.
         self.decoding_options(Namespace())
         source, target, rule = source_sizes(dataset), target_sizes(dataset), self.decoder.rule
         # <s> of the source counts where it widens the graph.

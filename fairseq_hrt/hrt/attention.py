@@ -132,6 +132,6 @@ class RelativeSelfAttention(nn.Module):
         return self.out_proj(mixed), None
 
     def _get_input_buffer(self, incremental_state: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-        """Called by fairseq's decoder layer for the cache of earlier steps; returns an empty
+        """The cache of earlier steps, which fairseq's decoder layer reads: always an empty
         dictionary, since this module has no cache (the decoder engine has its own)."""
         return {}

@@ -58,7 +58,7 @@ def completions(
 
     Args:
         kept: hypotheses of stage I, of each sentence.
-        rows: the same in one list, equally many for each sentence; see :func:`same_number`.
+        rows: these hypotheses in one list, equally many per sentence, see :func:`same_number`.
         words: ids that stage II chose at the masked positions of each row.
         numbers: log-probabilities of these words.
         chunk_size: K.
@@ -85,8 +85,8 @@ def _complete(
     options: DecodingOptions,
 ) -> Hypothesis:
     """The translation that completes ``row``, a hypothesis of stage I: cut after the first
-    ``</s>`` and scored by Eq. 2, divided by the length penalty unless ``--hrt-scoring eq2`` or
-    ``--unnormalized`` is given.
+    ``</s>`` and scored by Eq. 2, divided by the number of tokens of its chunks ** lenpen unless
+    ``--hrt-scoring eq2`` or ``--unnormalized`` is given.
 
     Args:
         choice: ids of the words at the masked positions.

@@ -39,7 +39,7 @@ class HRTLoss(SmoothedLoss):
         views = sample["views"]
         source = sample["net_input"]
         pair = views.causal, views.parallel
-        # Before other work is launched, for which the host would have to wait.
+        # Waits for the device: called first, while no other work has been launched there.
         learnt = [view.learnt(self.padding_idx) for view in pair]
         logits = model(
             src_tokens=source["src_tokens"],

@@ -11,8 +11,8 @@ class Curriculum:
     at most 1.
 
     Args:
-        steps: T, the curriculum's length in updates; None: that with which it was begun, or
-            ``max_update``.
+        steps: T, the curriculum's length in updates; None: the length that the training was begun
+            with, which is ``max_update`` for a new training.
         power: lambda; 0 switches the curriculum off: the share is 1.
         max_update: the updates of the training; 0: unknown.
     """
@@ -47,8 +47,8 @@ class Curriculum:
         return total, self.power
 
     def begin(self, update: int) -> None:
-        """Notes the length at the first update that is trained; warns if that is not update 0 and
-        no checkpoint has told how long the curriculum is."""
+        """Stores the curriculum's length and exponent at the first update that is trained; warns if
+        that is not update 0 and no checkpoint has restored them by :meth:`resume`."""
         if self._begun_with is not None:
             return
         self._begun_with = self.settings()
@@ -56,7 +56,7 @@ class Curriculum:
             # --reset-dataloader, or a checkpoint of an earlier version.
             logger.warning(
                 "the length of the curriculum so far is not known; from update %d on it is %d"
-                " updates long: --hrt-curriculum-steps gives another length",
+                " updates long: give another length by --hrt-curriculum-steps",
                 update,
                 self._begun_with[0],
             )

@@ -124,8 +124,8 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
         return self.vocabulary_size + 1 + self.chunk_sizes.index(chunk_size)
 
     def start_symbols(self, chunk_sizes: Tensor) -> Tensor:
-        """The id of the start symbol of each of ``chunk_sizes``, a LongTensor of any shape, see
-        :meth:`start_symbol`; that of ``</s>`` for sizes that the model was not trained for."""
+        """The id of the start symbol of each of ``chunk_sizes``, LongTensors of the same shape; see
+        :meth:`start_symbol`. Sizes that the model was not trained for get the id of ``</s>``."""
         symbols = torch.full_like(chunk_sizes, self.eos)
         for chunk_size in self.chunk_sizes:
             symbols = torch.where(chunk_sizes == chunk_size, self.start_symbol(chunk_size), symbols)
@@ -284,7 +284,7 @@ class HRTDecoder(NativeParts, TransformerDecoderBase):
             )
         logger.warning(
             "the checkpoint does not store its chunk sizes; its start symbols are taken for those"
-            " of %s",
+            " of the sizes %s: correct --hrt-chunk-sizes if it was trained for others",
             given,
         )
         return self.chunk_sizes

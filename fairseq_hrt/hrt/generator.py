@@ -44,8 +44,8 @@ def _by_size(
     device: torch.device,
 ) -> List[List[Hypothesis]]:
     """The hypotheses of each sentence of a batch, decoded in groups of equal chunk ``sizes``:
-    ``decode`` gets a size and its sentences, LongTensor ``[B']`` on the ``device``, None for all.
-    """
+    ``decode`` gets a size and the indices of its sentences, LongTensor ``[B']`` on the ``device``;
+    None: all sentences."""
     found: List[Any] = [None] * len(sizes)
     for size in sorted(set(sizes)):
         members = [row for row, own in enumerate(sizes) if own == size]
@@ -142,7 +142,7 @@ class HRTGenerator(AutoregressiveGenerator):
             kept = self.static_search.search(source, len(lengths), plan)
             kept = [hypotheses[: self.nat_beam] for hypotheses in kept]
             rows, beams = same_number(kept)
-            # Filled up to the rows of the encoded source, and to one of a few lengths.
+            # Padded to the rows of the encoded source; below to one of a few numbers of chunks.
             filled = rows + [rows[0]] * (beams * source.rows - len(rows))
             most = bucket(max(row.steps for row in rows), PARTS)
             inputs = [
@@ -185,7 +185,7 @@ class HRTGenerator(AutoregressiveGenerator):
             beams: rows per sentence.
             chunk_size: K.
             tokens: LongTensor ``[R, L]``, tokens of stage I and masks; see :func:`masked_input`.
-            steps: LongTensor ``[R]``, the chunks of each row.
+            steps: LongTensor ``[R]``, the number of chunks of each row.
             limits: LongTensor ``[R]``, the most words of each row; None if no row can have more.
 
         Returns:
@@ -328,7 +328,7 @@ class HRTGenerator(AutoregressiveGenerator):
 
         Args:
             positions: LongTensor ``[q']``, the masked positions, counted from 1.
-            steps: LongTensor ``[R]``, the chunks of each row.
+            steps: LongTensor ``[R]``, the number of chunks of each row.
             chunk_size: K.
             limits: LongTensor ``[R]``, the most words of each row; None if no row can have more.
 

@@ -189,7 +189,7 @@ class MaskPredictTask(TranslationLevenshteinTask):
                     _UNREAD[item.name],
                 ):
                     raise ValueError(
-                        f"{flag(item.name)}: translation_mask_predict does not have it; leave the"
+                        f"{flag(item.name)} has no effect in translation_mask_predict: leave the"
                         " option out"
                     )
             values = flat_values(as_config(cfg))
@@ -238,6 +238,6 @@ class MaskPredictTask(TranslationLevenshteinTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Any:
-        # fairseq's loss logs the speed in tokens of the raw targets.
+        # The batch keeps the raw targets' ``ntokens``, by which fairseq logs the speed.
         sample = with_drawn_targets(sample, self.cfg, update_num, self.target_dictionary.pad())
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)

@@ -13,7 +13,7 @@ from .sample import training_views
 
 
 class ChunkScorer(ReferenceScorer):
-    """Gives a reference the score that two-stage decoding would give it, had it been found.
+    """Gives a reference the score that two-stage decoding would give it as a translation.
 
     The score is log P(z | x) of every K-th token by stage I plus log P(y_j | z, x) of all others by
     stage II (the HRT paper, Eq. 2). The ``</s>`` that fill the last chunk count as in decoding (see
@@ -32,8 +32,8 @@ class ChunkScorer(ReferenceScorer):
     def entries(self, models: Sequence[FairseqEncoderDecoderModel], sample: Dict) -> List[Dict]:
         """The references in ``sample["target"]`` with their scores by the ensemble ``models``.
 
-        The score is Eq. 2 divided by L, the length of whole chunks, as decoding ranks with
-        ``--lenpen 1``. A further entry, ``log_likelihood``, is Eq. 2 itself.
+        The score is Eq. 2 divided by the number of tokens once ``</s>`` has filled the last chunk,
+        as in decoding with ``--lenpen 1``. A further entry, ``log_likelihood``, is Eq. 2 itself.
         """
         pad, decoder = self.dictionary.pad(), models[0].decoder
         source, targets = sample["net_input"], sample["target"]
@@ -71,13 +71,14 @@ class ChunkScorer(ReferenceScorer):
 def _hypothesis(
     target: List[int], chunk: int, length: int, first: List[float], second: List[float]
 ) -> Dict[str, Any]:
-    """The reference of one sentence as a hypothesis in fairseq's form.
+    """The reference of one sentence as a dictionary, in the form of fairseq's hypotheses.
 
     Args:
         target: ``length`` token ids with ``</s>``, then padding.
-        chunk: K.
-        first: log-probabilities of z_1 … z_m, the tokens of stage I.
-        second: log-probabilities of y_1 … y_L, 0 at the positions of stage I.
+        chunk: K, the chunk size.
+        first: log-probabilities of z_1 … z_m, the tokens of stage I, then padding.
+        second: log-probabilities of y_1 … y_L, the tokens of whole chunks, 0 at the positions of
+            stage I, then padding.
     """
     steps = -(-length // chunk)
     scores = second[: chunk * steps] + [0.0] * (chunk * steps - len(second))

@@ -64,8 +64,8 @@ class JacobiStatistics:
         sentences: sentences translated.
         tokens: tokens written, with ``</s>``; decoding word by word takes a pass for each.
         row_passes: passes; one over n sentences counts n times.
-        iterations: with ``--jacobi-known-length`` the passes as the paper counts them, one more
-            per block, in which nothing changes; else equal to ``row_passes``.
+        iterations: with ``--jacobi-known-length`` the passes as the paper counts them, up to one
+            more per block, in which nothing changes; else equal to ``row_passes``.
         passes: passes; one over a batch of n sentences counts once.
         pushed: tokens that the decoder has read, without padding.
         flops: floating-point operations of all passes, and of the keys and values of the source.
@@ -127,7 +127,7 @@ class JacobiStatistics:
         return self.tokens / max(self.row_passes, 1)
 
     def to_json(self) -> Dict[str, object]:
-        """All attributes and :attr:`iteration_speedup`, by name."""
+        """All attributes and :attr:`iteration_speedup`; ``proved`` is ``verified`` sorted."""
         return {
             **vars(self),
             "proved": dict(sorted(self.verified.items())),
@@ -142,7 +142,7 @@ class JacobiStatistics:
         return (
             f"jacobi {self.mode}: {self.sentences} sentences, {self.tokens} tokens in"
             f" {self.row_passes} passes ({self.iteration_speedup:.2f} times fewer than word by"
-            f" word), {self.pushed} tokens pushed ({self.pushed / max(self.tokens, 1):.2f} for each"
+            f" word), {self.pushed} tokens read ({self.pushed / max(self.tokens, 1):.2f} for each"
             f" written), {self.flops / 1e9:.2f} GFLOP ({self.flops / max(self.plain_flops, 1):.2f}"
             f" times those of word by word); {self.seconds:.2f} s"
             + (f", {self.draft_seconds:.2f} s of them for drafts" if self.draft_seconds else "")
@@ -151,5 +151,5 @@ class JacobiStatistics:
                 if self.iterations > self.row_passes
                 else ""
             )
-            + f"; tokens proved by a pass: {{{', '.join(histogram)}}}"
+            + f"; tokens verified by a pass: {{{', '.join(histogram)}}}"
         )

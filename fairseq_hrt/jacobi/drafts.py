@@ -122,7 +122,7 @@ class ModelDrafter(Drafter):
             sentence, ``</s>`` included.
     """
 
-    # By how many words a correction may have shifted the words that follow it.
+    # The most words by which the draft may be out of step with the translation.
     SHIFT = 4
 
     def __init__(
@@ -181,7 +181,7 @@ def load_draft_model(
         path: the draft model's checkpoint.
         family: the family that ``--jacobi-draft`` names, one of MODEL_DRAFTS.
         beside: configuration of the task that checks the drafts; has the data folder and languages.
-        source, target: dictionaries of the model that checks.
+        source, target: dictionaries of the model that checks the drafts.
         options: the value of ``--jacobi-draft-options``: new values for options of the draft
             model's task, a Python dictionary as text.
 
@@ -206,7 +206,7 @@ def load_draft_model(
         unknown = [name for name in overrides if name not in own]
         if unknown:
             raise ValueError(
-                f"--jacobi-draft-options: the task {config._name} has no option of decoding"
+                f"--jacobi-draft-options: the task {config._name} has no decoding option"
                 f" {', '.join(unknown)}: leave it out"
             )
         try:

@@ -145,7 +145,7 @@ class JacobiGenerator(EngineGenerator):
         if isinstance(self.drafter, ModelDrafter):
             return "a draft model"
         if self._widest > WIDEST:
-            return f"windows of {self._widest} tokens"
+            return f"windows of {self._widest} tokens (more than {WIDEST})"
         if any(engine.recurrent for engine in self.ensemble.engines):
             # A static step keeps the last state alone: it cannot go back to the last verified word.
             return "recurrent cells, whose states wrong guesses change"

@@ -19,7 +19,7 @@ from ..engine.static_rows import Rules
 from ..engine.static_search import StaticSearch
 from .decoding import JacobiPlan, Row
 
-# Tokens of a window that the kernels of attention read at once.
+# The most tokens of a window: the attention kernels read as many at once.
 WIDEST = 16
 
 

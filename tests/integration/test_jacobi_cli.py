@@ -52,7 +52,7 @@ def test_the_tokens_of_stock_greedy_decoding(command, toy_data, teacher, expecte
         return
     report = re.search(r"jacobi \w+: 20 sentences, (\d+) tokens in (\d+) passes", said)
     assert report and int(report[2]) <= int(report[1])
-    for field in ("tokens pushed", "GFLOP", "tokens proved by a pass"):
+    for field in ("tokens read", "GFLOP", "tokens verified by a pass"):
         assert field in said
 
 
@@ -68,7 +68,7 @@ DRAFT_OPTIONS = {
     "dag": (
         "{'dag_decode_strategy': 'greedy'}",
         "{'no_such': 1}",
-        "has no option of decoding no_such",
+        "has no decoding option no_such",
     ),
 }
 

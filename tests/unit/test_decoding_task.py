@@ -180,7 +180,7 @@ def test_references_are_rated_with_pytorch(tiny, caplog):
                 [tiny.model()], GenerationConfig(score_reference=True)
             )
     assert type(scorer).__name__ == "SequenceScorer"
-    assert "rating the references with PyTorch (--score-reference)" in caplog.messages
+    assert "scoring the references with PyTorch (--score-reference)" in caplog.messages
 
 
 @pytest.mark.parametrize(

@@ -355,7 +355,7 @@ def test_a_checkpoint_from_before_the_sizes_were_stored(hrt, caplog):
     model = hrt.model(symbols=SYMBOLS, seed=5)
     model.load_state_dict(dict(state), strict=True)
     assert torch.equal(model.decoder.embed_special.weight, parent.decoder.embed_special.weight)
-    assert "taken for those of 2,3" in caplog.text
+    assert "taken for those of the sizes 2,3: correct" in caplog.text
     with pytest.raises(ValueError, match="2 chunk sizes.*for 1 .*--hrt-chunk-sizes 2\\)"):
         hrt.model(symbols=SYMBOLS, hrt_chunk_sizes=[2]).upgrade_state_dict(state)
 

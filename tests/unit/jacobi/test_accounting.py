@@ -90,14 +90,14 @@ def test_the_figures_of_a_run():
     assert (
         statistics.report()
         == "jacobi pj: 2 sentences, 12 tokens in 5 passes (2.40 times fewer than word by word), 30"
-        " tokens pushed (2.50 for each written), 6.00 GFLOP (1.50 times those of word by word);"
-        " 1.50 s; tokens proved by a pass: {1: 3, 3: 2}"
+        " tokens read (2.50 for each written), 6.00 GFLOP (1.50 times those of word by word);"
+        " 1.50 s; tokens verified by a pass: {1: 3, 3: 2}"
     )
     statistics.draft_seconds = 0.25
-    assert "1.50 s, 0.25 s of them for drafts; tokens proved" in statistics.report()
+    assert "1.50 s, 0.25 s of them for drafts; tokens verified" in statistics.report()
     assert "iterations" not in statistics.report()
     statistics.iterations = 6
-    assert "drafts; 6 iterations as the paper counts them; tokens proved" in statistics.report()
+    assert "drafts; 6 iterations as the paper counts them; tokens verified" in statistics.report()
     document = statistics.to_json()
     assert (
         list(document["proved"].items()) == [(1, 3), (3, 2)]

@@ -68,7 +68,7 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
             "--jacobi-draft hrt with --jacobi-draft-path a.pt: the checkpoint belongs to the task"
             " translation_dag"
         ),
-        "option": "the task translation_hrt has no option of decoding gamma",
+        "option": "the task translation_hrt has no decoding option gamma",
         "text": "is not a Python dictionary",
     }[wrong]
     with pytest.raises(ValueError, match=message):
@@ -141,7 +141,7 @@ def test_an_option_of_a_draft_has_an_effect(monkeypatch):
     assert load(options="{'hrt_decode_chunk': '2'}") == {"hrt_decode_chunk": "2"}
     for name in ("hrt_curriculum_power", "truncate_source", "rescore_path", "engine", "data"):
         held[name] = None
-        with pytest.raises(ValueError, match=f"translation_hrt has no option of decoding {name}:"):
+        with pytest.raises(ValueError, match=f"translation_hrt has no decoding option {name}:"):
             load(options=f"{{'{name}': 'x'}}")
     with pytest.raises(
         ValueError,

@@ -66,8 +66,8 @@ def test_a_pass_can_be_recorded(tiny):
 @pytest.mark.parametrize(
     "window, reason",
     [
-        (dict(jacobi_mode="pj"), "windows of 33 tokens"),
-        (dict(jacobi_mode="pgj", jacobi_block_size=20), "windows of 20 tokens"),
+        (dict(jacobi_mode="pj"), "windows of 33 tokens (more than 16)"),
+        (dict(jacobi_mode="pgj", jacobi_block_size=20), "windows of 20 tokens (more than 16)"),
     ],
 )
 def test_wide_windows_go_step_by_step(tiny, window, reason):
