@@ -32,7 +32,7 @@ class Plugin(Protocol):
         """Returns ``name`` if it is a task that a file of unknown origin may name.
 
         Raises:
-            ValueError: it is none; the message begins with ``subject``, the name of the file.
+            ValueError: it is not such a task; the message begins with ``subject``, the file's name.
         """
 
     def allowed_options(self, task: str) -> Mapping[str, Optional[type]]:
@@ -66,8 +66,8 @@ class Plugin(Protocol):
         Args:
             bundle: the :class:`.bundles.bundle.Bundle`.
             weights: how the engine stores its matrices, ``int8`` or ``float32``.
-            options: what to compare and add, such as ``data``, ``lines`` and ``shortlist``; see
-                ``export/runtime_bundle.py``.
+            options: ``data``, the folder of the dictionaries; perhaps ``lines``, source lines to
+                compare, ``shortlist``, its file, and ``make_model``, which makes the model.
         """
 
     def import_checkpoints(

@@ -13,7 +13,7 @@ from .translation import PreparedLine, join_pieces, joined_texts, require_lines
 
 __all__ = ["AsyncTranslation", "QueueFull"]
 
-# Lines decoded together, lines that may wait, and how long the first waits for company.
+# Most lines of a batch; most lines that wait; seconds that a batch's first line waits for others.
 BATCH, QUEUE, SECONDS = 32, 4096, 0.003
 # Arguments of Translator.translate that belong to a batch, which other calls share.
 _OF_BATCHES = ("batch_size", "progress", "cancelled", "given")
@@ -30,7 +30,7 @@ class AsyncTranslation:
     """
 
     def __init__(self, translator: Any) -> None:
-        # The threads would hold the model for ever.
+        # Weak, else the threads of the queue would keep the model in memory for ever.
         self._translator = weakref.proxy(translator)
         self._start_anew()
         renew_in_forks(self, AsyncTranslation._start_anew)
@@ -47,8 +47,9 @@ class AsyncTranslation:
         glossary: Optional[Glossary] = None,
         **decoding: Any,
     ) -> Any:
-        """Puts lines into the queue, waits, and returns their translations; for arguments, result
-        and errors see :meth:`.translator.Translator.translate_async`."""
+        """Puts lines into the queue, waits for their translations and returns them: texts, or with
+        ``details`` :class:`.translation.Translation` objects; only one for a single string. For
+        arguments and errors see :meth:`.translator.Translator.translate_async`."""
         for name in _OF_BATCHES:
             if name in decoding:
                 raise TypeError(
@@ -59,7 +60,8 @@ class AsyncTranslation:
         require_lines(rows)
         # Calls with equal options share batches, whatever the types.
         options: Dict[str, Any] = {name: option_text(value) for name, value in decoding.items()}
-        # Scores take time, and without them the engine may leave out words that cannot be the best.
+        # Calls with details are not decoded with others: scores take time, and without them the
+        # engine may leave out words that cannot be the best.
         options["details"] = bool(details)
         if glossary is not None:
             options["glossary"] = glossary
@@ -67,7 +69,7 @@ class AsyncTranslation:
         return results[0] if isinstance(lines, str) else results
 
     def __del__(self) -> None:
-        # At the interpreter's end its threads stand still, and may hold its lock for ever.
+        # When the interpreter ends, the batcher's threads stand still and may hold its lock.
         if self._batcher is not None and not sys.is_finalizing():
             self._batcher.close()
 

@@ -27,17 +27,17 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 Options = Tuple[Tuple[str, Any], ...]
-# A sentence → its pieces, at least one; the length of each is that of its work.
+# A sentence → its pieces, at least one; ``len()`` of a piece is the number of its subwords.
 Prepare = Callable[[str], Sequence[Any]]
 # (pieces, decoding options) → one result for each piece.
 Decode = Callable[[Sequence[Any], Dict[str, Any]], Sequence[Any]]
 # (sentence, results of its pieces, decoding options) → its result.
 Join = Callable[[str, List[Any], Dict[str, Any]], Any]
-# Subwords of a long sentence. A batch has room for as many of them as it may have pieces, or for
-# fewer that are longer: the work of a piece, by which room is counted, grows like the square of its
-# length. With the usual settings one of 256 fills a batch.
+# Subwords of a long sentence. A batch has room for ``max_batch`` pieces of this length, or for
+# fewer longer ones: the work of a piece, by which room is counted, grows like the square of its
+# length. With the usual settings one piece of 256 subwords fills a batch.
 LONG = 45
-# A turn of so many is that of the oldest request.
+# Every so many turns it is the oldest request's turn.
 OLDEST = 8
 # Batches for which pieces of one request are prepared ahead, so that there are some of similar
 # length to choose from.
@@ -148,7 +148,7 @@ class Batcher:
         self._waiting = 0
         self._prepared = self._batches = 0
         self._closed = False
-        # What is being decoded.
+        # The pieces that are being decoded.
         self._batch: List[_Piece] = []
         # Reentrant: close() may be called by the garbage collector, within any other method.
         lock = threading.RLock()
@@ -289,7 +289,7 @@ class Batcher:
         request.pieces += [
             _Piece(sentence, number, content) for number, content in enumerate(contents)
         ]
-        # One that waits for company is not woken for each.
+        # The decoder is woken for the first pieces and for a full batch, not in between.
         pieces = self._pieces
         if pieces == len(contents) or pieces >= self._max_batch:
             self._ready.notify()
@@ -307,7 +307,7 @@ class Batcher:
                     if self._ended:
                         return
                     self._ready.wait()
-                # Only the first batch after a pause waits: under load the company is there already.
+                # Only the first batch after a pause waits for more: under load pieces are waiting.
                 while 0 < self._pieces < self._max_batch and not self._closed:
                     oldest = next(request for request in self._requests if request.pieces)
                     remaining = oldest.pieces[0].sentence.since + self._wait - time.monotonic()
@@ -317,7 +317,7 @@ class Batcher:
                 batch = self._take()
             if batch:
                 self._answer(batch)
-            # Until the next one, an error of theirs would hold whoever raised it.
+            # Until the next batch, the pieces' errors would keep all objects of their tracebacks.
             self._batch = batch = []
 
     def _take(self) -> List[_Piece]:
@@ -327,7 +327,7 @@ class Batcher:
         if not waiting:
             return []
         self._batches += 1
-        # Usual sentences keep their order.
+        # Pieces of at most LONG subwords cost the same, so that usual sentences keep their order.
         first = _turn(
             waiting,
             self._batches,
@@ -370,7 +370,7 @@ class Batcher:
             self._submitted.notify()
 
     def _answer(self, batch: List[_Piece]) -> None:
-        # Of a batch that was given up nobody is left.
+        # Pieces of sentences for which nobody waits any more are not decoded.
         self._batch = batch = [piece for piece in batch if not piece.sentence.answer.done()]
         if not batch:
             return

@@ -52,7 +52,7 @@ def option_of_data(
     for the command line).
 
     Args:
-        name, value: as in the file.
+        name, value: the option as the file gives it; the value may have any type.
         allowed: {name: type} of the options that a file may set for a task; for the types see
             :func:`wanted`.
         subject: the file, for the message.
@@ -73,7 +73,7 @@ def option_of_data(
 def option_for_runtime(name: object, value: object, subject: str) -> Tuple[str, str]:
     """Like :func:`option_of_data`, but without fairseq, and so without the list of a task's
     options: accepts any option that some task may have, if its value is a number, a switch, a
-    short word or a table of numbers. The native engine later checks whether it supports both.
+    short word or a table of numbers. The native engine later checks name and value itself.
 
     Raises:
         ValueError: as :func:`option_of_data`.

@@ -1,5 +1,5 @@
 """Reads ``bundle.json`` and checks that it has only permitted contents. The file may come from
-anywhere: nothing in it is run, imported, evaluated or looked up.
+anywhere: nothing in it is run, imported or evaluated.
 
 * The task is a registered one: one of this package's, of a plugin that the user has imported, or
   fairseq's ``translation`` or ``translation_lev``. The native engine checks it later, itself.
@@ -26,11 +26,11 @@ MOST_MODELS = 64
 MOST_EXAMPLES, LONGEST_EXAMPLE = 10, 200
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]{0,199}")
 _TASK = re.compile(r"[A-Za-z0-9_]{1,100}")
-# A language token; where SentencePiece wrote it in the training, behind a separate mark of a word.
+# A language token, after a separate mark of a word if SentencePiece segmented it with the text.
 _PREFIX = re.compile(r"(?:\u2581 )?[!-~]{1,100}")
 _TEXTS = ("source_lang", "target_lang", "tokenizer", "subwords")
 _NEEDED = ("format", "task", *_TEXTS)
-# Files that the native runtime reads, where a bundle has them.
+# Optional fields, besides codes, that name a file in the bundle.
 _MORE_FILES = ("rules", "runtime", "shortlist", "target_codes")
 _PREFIXES = ("source_prefix", "target_prefix")
 _FIELDS = (
@@ -195,10 +195,10 @@ def _require_file(folder: Path, name: object, path: Path) -> None:
 
 
 def checked_options(options: object, task: Optional[str], subject: str) -> Dict[str, str]:
-    """Checks the decoding options of a bundle; returns them as texts.
+    """Checks the decoding options of a bundle; returns them as {name: value as a text}.
 
     Args:
-        options: as in the file.
+        options: the field's value in the file, which should be an object {name: value}.
         task: the task that must have the options; None: any task, for the native engine, which
             checks them itself without fairseq.
         subject: the file, for the message.
@@ -217,16 +217,16 @@ def checked_options(options: object, task: Optional[str], subject: str) -> Dict[
 
 
 def checked_examples(examples: object, subject: str) -> List[str]:
-    """Checks the example sentences of a bundle: a few short lines of text without control
-    characters.
+    """Checks and returns the example sentences of a bundle: a few short lines of text without
+    control characters.
 
     Args:
-        examples: as in the file.
+        examples: the field's value in the file, which should be a list of texts.
         subject: the file, for the message.
 
     Raises:
-        ValueError: there are too many (MOST_EXAMPLES), or one is empty, too long
-            (LONGEST_EXAMPLE), or not one line of printable text.
+        ValueError: there are more than MOST_EXAMPLES, or an example is empty, has more than
+            LONGEST_EXAMPLE characters, or is not one line of printable text.
     """
     if not isinstance(examples, list) or len(examples) > MOST_EXAMPLES:
         raise ValueError(

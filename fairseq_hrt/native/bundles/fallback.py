@@ -34,7 +34,8 @@ class FallbackDecoder:
         self._lock = threading.Lock()
 
     def identity(self) -> Dict[str, Any]:
-        """That of the first decoder, see :meth:`.decoder.Decoder.identity`."""
+        """The facts on which the first decoder's translations depend, see
+        :meth:`.decoder.Decoder.identity`."""
         return self._first.identity()
 
     def describe(self) -> str:
@@ -58,13 +59,13 @@ class FallbackDecoder:
         return prepared
 
     def longest(self, prepared: Prepared) -> Tuple[int, int]:
-        """See :meth:`.decoder.Decoder.longest`."""
+        """The most tokens of (a source, a translation) for the decoder in ``prepared``."""
         return prepared[0].longest(prepared[1])
 
     def decode(
         self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[List[Hypothesis]]:
-        """See :meth:`.decoder.Decoder.decode`."""
+        """Translates with the decoder in ``prepared``, see :meth:`.decoder.Decoder.decode`."""
         return prepared[0].decode(prepared[1], rows, wanted, watch)
 
     def score(
@@ -74,11 +75,11 @@ class FallbackDecoder:
         targets: List[List[int]],
         wanted: Wanted,
     ) -> List[Hypothesis]:
-        """See :meth:`.decoder.Decoder.score`."""
+        """Scores with the decoder in ``prepared``, see :meth:`.decoder.Decoder.score`."""
         return prepared[0].score(prepared[1], sources, targets, wanted)
 
     def graphs(
         self, prepared: Prepared, rows: List[List[int]], wanted: Wanted, watch: Watch
     ) -> List[Dict[str, Any]]:
-        """See :meth:`.decoder.Decoder.graphs`."""
+        """The graphs by the decoder in ``prepared``, see :meth:`.decoder.Decoder.graphs`."""
         return prepared[0].graphs(prepared[1], rows, wanted, watch)

@@ -11,7 +11,7 @@ from ..text.replacement import with_words
 from ..text.unknown_symbols import all_links, with_symbols
 from .translation import PreparedLine, Translation
 
-# Translations of terms alone that are kept.
+# Most translations of terms, each translated as a text of its own, that are kept.
 _MOST_ALONE = 10_000
 
 
@@ -19,8 +19,8 @@ class PieceTerms(NamedTuple):
     """The terms of a glossary in a piece of a line.
 
     Attributes:
-        found: the terms, in the order of the piece.
-        alone: the model's own translation of each term when it translates nothing else.
+        found: the terms, in the order in which they stand in the piece.
+        alone: the model's own translation of each term, when the term is the whole source.
     """
 
     found: Sequence[Term] = ()
@@ -28,7 +28,7 @@ class PieceTerms(NamedTuple):
 
 
 NO_TERMS = PieceTerms()
-# Texts → for each its first piece with that piece's best translation; None for one without words.
+# Texts → for each text (its first piece, that piece's best translation); None if it has no words.
 Translate = Callable[[Sequence[str]], Sequence[Optional[Tuple[PreparedLine, Hypothesis]]]]
 
 
@@ -36,9 +36,9 @@ class HypothesisTexts:
     """Writes the texts of a model's translations. Safe to use from several threads.
 
     Args:
-        pipeline: detokenises.
+        pipeline: detokenises the translations.
         target: the target dictionary.
-        subwords: the kind of the model's subwords.
+        subwords: the kind of the model's subwords, e.g. ``sentencepiece``.
     """
 
     def __init__(self, pipeline: TextPipeline, target: Words, subwords: str) -> None:
@@ -114,7 +114,7 @@ class HypothesisTexts:
         Args:
             hypotheses: the translations of ``piece``, best first.
             piece, lexicon, terms: see :meth:`text`.
-            aligned: whether the translations have their alignments.
+            aligned: whether the result is to have the alignments of ``hypotheses``.
         """
         found = []
         for hypothesis in hypotheses:
@@ -128,7 +128,7 @@ class HypothesisTexts:
                     positional_scores=list(hypothesis.positional_scores),
                     steps=hypothesis.steps,
                     token_steps=list(hypothesis.token_steps),
-                    # Not where only the symbols of another line needed it.
+                    # Hypotheses may have alignments only to place unknown symbols or terms.
                     alignment=[place + piece.start for place in hypothesis.alignment if aligned],
                     terms=given,
                 )
@@ -139,8 +139,8 @@ class HypothesisTexts:
     def terms(
         self, pieces: Sequence[PreparedLine], glossary: Optional[Glossary], translate: Translate
     ) -> List[PieceTerms]:
-        """Finds the glossary's terms in each piece. ``translate`` translates terms alone, see
-        :meth:`alone`."""
+        """Finds the glossary's terms in each piece, and the model's translation of each term alone,
+        see :meth:`alone`; no terms if ``glossary`` is None. Returns one result for each piece."""
         if glossary is None:
             return [NO_TERMS] * len(pieces)
         found = [[*terms_in(piece, glossary)] for piece in pieces]
@@ -152,11 +152,12 @@ class HypothesisTexts:
         return [PieceTerms(own, [kept[name] for name in texts]) for own, texts in zip(found, names)]
 
     def alone(self, names: Sequence[str], translate: Translate) -> Mapping[str, str]:
-        """The translations of terms alone, {term: translation}, with those of other terms. They are
-        kept for later calls; ``translate`` translates those that are new."""
+        """Returns the model's translations of the terms ``names``, each translated as a text of its
+        own: {term: translation}. They are kept for later calls, and those of earlier calls are in
+        the result, too; ``translate`` is called only with terms that are not kept."""
         kept = self._alone
         if len(kept) > _MOST_ALONE:
-            # Another thread may be looking at the old ones.
+            # A new dictionary, since another thread may be reading the old one.
             self._alone = kept = dict([*kept.items()][_MOST_ALONE // 2 :])
         new = sorted(set(names).difference(kept))
         for name, best in zip(new, translate(new) if new else ()):
@@ -164,7 +165,8 @@ class HypothesisTexts:
         return kept
 
     def new(self, pieces: Sequence[PreparedLine], glossary: Glossary) -> List[str]:
-        """The glossary's terms in pieces whose translations alone are not kept, each once."""
+        """The terms of a glossary that occur in ``pieces`` and that :meth:`alone` has not
+        translated yet, sorted, each once."""
         found = {
             piece.own_text[one.start : one.end]
             for piece in pieces
@@ -174,7 +176,8 @@ class HypothesisTexts:
 
 
 def terms_in(piece: PreparedLine, glossary: Glossary) -> Iterator[Term]:
-    """The terms in a piece of a line; none where only the cut through a word made a word of it."""
+    """Yields the terms of a glossary in a piece of a line, with places in the piece's own text. A
+    term is skipped if it is only a part of a word through which the line was cut."""
     begin = piece.span[0] if piece.span else 0
     for one in glossary.find(piece.own_text):
         if not any(within_word(piece.text, begin + place) for place in (one.start, one.end)):

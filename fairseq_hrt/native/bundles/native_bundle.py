@@ -14,8 +14,8 @@ MODEL, SHORTLIST = "runtime.safetensors", "shortlist.safetensors"
 
 def write_native_model(bundle: Bundle, header: Header, tensors: Dict[str, np.ndarray]) -> None:
     """Writes a model of the native engine into the folder of a bundle that is being made, and sets
-    ``bundle.runtime`` to the file's name. ``header`` and ``tensors``: see
-    :func:`..runtime.format.write_model`."""
+    ``bundle.runtime`` to the file's name. ``tensors``, {name: array}, are those that ``header``
+    requires, see :func:`..runtime.format.expected_tensors`, and the scales of int8 matrices."""
     write_model(bundle.folder / MODEL, header, tensors)
     bundle.runtime = MODEL
     _like_the_dictionaries(bundle, MODEL)

@@ -29,8 +29,8 @@ from .decoder import Wanted, Watch
 from .shortlist import read_shortlist
 from .translation import longest_first
 
-# Options of fairseq-generate that do not change what is decoded here, and that bundles may set or
-# that change what PyTorch decodes.
+# Options of fairseq-generate that may be given, by bundles or for PyTorch, but do not change what
+# the native engine decodes.
 WITHOUT_EFFECT = (
     "cpu", "left_pad_source", "post_process", "print_step", "remove_bpe", "retain_iter_history",
     "seed",

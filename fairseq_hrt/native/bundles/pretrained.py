@@ -35,8 +35,8 @@ def from_pretrained(
 
     Args:
         path: the bundle's folder.
-        device: ``cpu`` or ``cuda``; None: the CPU for the native engine, for PyTorch a GPU if there
-            is one.
+        device: ``cpu``, ``cuda`` or ``cuda:N``; None: the CPU for the native engine, for PyTorch a
+            GPU if there is one.
         engine: ``native`` (for bundles made with ``--runtime``), ``torch``, or ``auto``: the native
             engine if the bundle has a model for it, the engine runs on this machine and supports
             the options, and no GPU is asked for; else PyTorch.
@@ -81,7 +81,7 @@ def from_pretrained(
         return Translator(load_bundle(folder), with_torch(), glossary=glossary, **decoding)
     # PyTorch can take over only if there is a checkpoint and fairseq is installed.
     takes_over = bundle.models and importlib.util.find_spec("fairseq") is not None
-    # It has no shortlists.
+    # PyTorch has no shortlists.
     chosen = engine == "native" or use_shortlist
     fallback = with_torch if takes_over and not chosen else None
     try:

@@ -1,4 +1,4 @@
-"""The subwords, sentences and pieces of raw lines that a decoder is given."""
+"""Splits raw lines into sentences, into pieces that a decoder takes, and into subwords."""
 
 from dataclasses import replace
 from typing import List, Sequence
@@ -24,8 +24,8 @@ class SourceTexts:
         self._unknown = UnknownSymbols(pipeline, source)
 
     def in_words(self, line: Line) -> PreparedLine:
-        """Splits a line into subwords but not into pieces, for callers that look at the subwords
-        before they translate the result. A line that is prepared already is returned as it is."""
+        """Splits a line into subwords but not into pieces; :meth:`pieces` takes the result in place
+        of the line. A line that is prepared already is returned as it is."""
         if not isinstance(line, str):
             return line
         words, symbols = self._unknown.words(line)
@@ -63,5 +63,5 @@ class SourceTexts:
         return [[one for one in self.pieces(line, longest) if one.words] for line in lines]
 
     def ids(self, pieces: Sequence[Sequence[PreparedLine]]) -> List[List[int]]:
-        """The source ids of all lines' pieces in a flat list, each with ``</s>``."""
+        """The source ids of each piece, ``</s>`` last, those of all lines in one flat list."""
         return [[*self._source.ids(one.words), self._source.eos] for own in pieces for one in own]

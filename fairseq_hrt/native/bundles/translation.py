@@ -47,8 +47,8 @@ class PreparedLine:
 
     @classmethod
     def pieces(cls, line: "Line", pipeline: TextPipeline, longest: int) -> "List[PreparedLine]":
-        """Splits a line into pieces of at most ``longest`` subwords, by ``pipeline`` if they are
-        not known yet; a line without words is one piece.
+        """Splits a line into pieces of at most ``longest`` subwords; a line without words is one
+        piece. ``pipeline`` splits a raw line into subwords first.
 
         Each piece begins with the language token, if the model needs one before a source.
         """
@@ -67,7 +67,7 @@ class PreparedLine:
                 [
                     symbol._replace(place=symbol.place - place + first)
                     for symbol in whole.symbols
-                    # One behind the last subword belongs to the last piece.
+                    # A symbol behind the last subword belongs to the last piece.
                     if place <= min(symbol.place, len(whole) - 1) < place + step
                 ],
                 (
@@ -193,10 +193,10 @@ def join_pieces(line: str, parts: Sequence[Translation]) -> Translation:
 
 
 def _combined(parts: Sequence[Translation], most: int) -> Iterator[List[Translation]]:
-    """Other translations of all pieces than the best ones, ``parts``: the at most ``most``
-    combinations of largest total score, best first."""
-    # Of each combination: what its score lacks of the best ones' (0 where it has these, so that
-    # equal combinations are equal in floating point), its last piece, and the one before it.
+    """Yields at most ``most`` combinations of one translation of each piece, those of the largest
+    total score, best first, without that of the best translations, ``parts``."""
+    # A combination: (how far its score is below that of the best translations, exactly 0 for these
+    # themselves; its translation of the last piece; the combination of the pieces before).
     chosen: List[Any] = [(0.0, None, None)]
     for part in parts:
         # A piece may have one text by several paths.

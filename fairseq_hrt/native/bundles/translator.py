@@ -85,7 +85,7 @@ class Translator:
         self._either = decoder if fallback is None else FallbackDecoder(decoder, fallback)
         options, lexicon = self._chosen({})
         wanted = Wanted(32, alignments=lexicon is not None)
-        # Without the other decoder, which would take over in every call.
+        # By ``decoder`` itself: a fallback for these options would take over in every call.
         prepared = decoder.prepare(options, wanted, frozenset(decoding))
         self._longest = _longest_piece(decoder, prepared)
 
@@ -161,7 +161,7 @@ class Translator:
         if not aligned and (
             any(own.found for own in terms) or any(piece.symbols for own in pieces for piece in own)
         ):
-            # Models that align no words place the symbols without alignments.
+            # A model that aligns no words refuses; its symbols are placed without alignments.
             with suppress(ValueError):
                 prepared = decoder.prepare(options, wanted._replace(alignments=True), given)
         found = decoder.decode(
@@ -194,10 +194,10 @@ class Translator:
     def _alone(
         self, texts: Sequence[str], size: int, cancelled: Optional[Callable[[], bool]]
     ) -> List[Optional[Tuple[PreparedLine, Hypothesis]]]:
-        """Translates terms alone, in batches of ``size``: for each its first piece with its best
-        translation, None for one without words. Whatever a call asks for, its options are the
-        translator's own, so that many terms take little time and their translations can be kept.
-        """
+        """Translates each of ``texts``, terms of glossaries, as a line of its own, in batches of
+        ``size``. Returns for each (its first piece, that piece's best translation), None for a text
+        without words. The decoding options are the translator's own, not those of a call, and
+        without scores: this takes little time, and the translations can be kept for all calls."""
         cut = [own[:1] for own in self._sources.cut(texts, self._longest)]
         wanted, options = Wanted(size, scores=False), {**self._chosen({})[0], "nbest": "1"}
         best = iter(
@@ -211,8 +211,9 @@ class Translator:
         return [(own[0], next(best)[0]) if own else None for own in cut]
 
     def new_terms(self, lines: Sequence[str], glossary: Glossary) -> List[str]:
-        """The terms of a glossary in raw lines that :meth:`translate` would have to translate alone
-        before the lines, each once; see :meth:`prepare_terms`."""
+        """The terms of a glossary that occur in raw lines and that :meth:`translate` would first
+        have to translate as lines of their own: sorted, each once. :meth:`prepare_terms` translates
+        them in advance."""
         return self._texts.new([PreparedLine(line, ()) for line in lines], glossary)
 
     def prepare_terms(
@@ -222,8 +223,9 @@ class Translator:
         batch_size: int = 32,
         cancelled: Optional[Callable[[], bool]] = None,
     ) -> None:
-        """Translates terms alone, as results of :meth:`new_terms`, and keeps their translations for
-        later calls of :meth:`translate`. ``batch_size`` and ``cancelled`` are as there."""
+        """Translates ``terms``, such as the result of :meth:`new_terms`, each as a line of its own,
+        and keeps their translations for later calls of :meth:`translate`, which would otherwise
+        make them. For ``batch_size``, ``cancelled`` and its error see :meth:`translate`."""
         self._texts.alone(terms, lambda new: self._alone(new, batch_size, cancelled))
 
     async def translate_async(
@@ -242,13 +244,13 @@ class Translator:
 
         Args:
             lines: raw text; a single string is one line.
-            details, glossary, decoding: see :meth:`translate`. Calls with different glossaries
-                are not decoded together. ``details`` is an option.
+            details, glossary, decoding: see :meth:`translate`. Calls that differ in one of these
+                are not decoded together.
 
         Raises:
             ValueError: the task does not have an option, or refuses its value.
             TypeError: a line is not a str, or an argument is one of :meth:`translate` alone.
-            QueueFull: thousands of lines wait already.
+            QueueFull: more than 4,096 lines would wait.
         """
         return await self._asynchronous.translate(
             lines, details=details, glossary=Glossary.of(glossary), **decoding
@@ -316,7 +318,7 @@ class Translator:
 
         Autoregressive and bidirectional models give the score that a greedy ``translate`` reports,
         with words of ``forced_start`` counted as certain; ``hrt_transformer`` gives Eq. 2 of its
-        paper: both stages' log-probabilities, with the chunk size of decoding, over whole chunks;
+        paper (both stages, with decoding's chunk size) / length rounded up to whole chunks;
         ``dag_transformer`` and ``ctc_transformer`` give log P(y | x), summed over all paths or
         outputs, per subword. All but autoregressive models are scored by PyTorch.
 
@@ -389,7 +391,7 @@ class Translator:
             if "unkpen" in decoding:
                 raise ValueError(
                     "replace_unk with unkpen=inf: no <unk> is written that could be replaced; leave"
-                    " one of both out"
+                    " one of the two out"
                 )
             chosen["unkpen"] = "0"
         return chosen, read_lexicon({"true": ""}.get(asked, asked))
@@ -413,11 +415,11 @@ class Translator:
         return self._sources.ids(self._sources.cut(lines, self._longest))
 
     def in_words(self, line: Line) -> PreparedLine:
-        """See :meth:`.source_texts.SourceTexts.in_words`."""
+        """Splits a line into subwords but not into pieces; :meth:`translate` takes the result."""
         return self._sources.in_words(line)
 
     def in_sentences(self, line: str) -> List[PreparedLine]:
-        """See :meth:`.source_texts.SourceTexts.in_sentences`."""
+        """The sentences of a raw line, see :meth:`.source_texts.SourceTexts.in_sentences`."""
         return self._sources.in_sentences(line)
 
     def mostly_unknown(self, line: Line) -> List[str]:

@@ -60,7 +60,7 @@ class Converted:
         languages: names of the source and target language.
         source, target: the vocabularies of the two languages.
         tokenizer, subwords, codes, target_codes, source_prefix, target_prefix: how text is prepared
-            for the model; see :class:`~..text.pipeline.TextRecipe`.
+            for the model; see :class:`~..text.recipe.TextRecipe`.
         decoding: decoding options of the bundle, {name: text}.
         card: further rows of the table in the bundle's README.md, {name: value}.
         shortlist: the candidate target words of each source word, to which the native engine
@@ -90,7 +90,7 @@ class Wishes:
         source_language, target_language: names of the languages, required for multilingual models;
             None: as the model's files name them.
         tokenizer, subwords, codes, target_codes: text preparation, if the model's files do not
-            specify it; see :class:`~..text.pipeline.TextRecipe`.
+            specify it; see :class:`~..text.recipe.TextRecipe`.
         runtime: type of the weights of the native engine's model, ``int8`` or ``float32``; None: no
             such model, but ``int8`` if ``checkpoint`` is False.
         lines: raw source lines that the native engine and PyTorch both translate, to compare the
@@ -196,9 +196,9 @@ def _add_native_model(
     lines: Optional[Sequence[str]],
 ) -> None:
     """Adds the native engine's model, with ``weights`` of type ``int8`` or ``float32``, and its
-    shortlist to the new bundle ``made``. If the bundle has a checkpoint, its translations of
-    ``lines`` by PyTorch and by the native engine are compared; None: of random words. ``place`` is
-    the folder with the dictionaries."""
+    shortlist to the new bundle ``made``. If the bundle has a checkpoint, translations of ``lines``
+    (None: of random words) by PyTorch and by the native engine are compared. ``place`` is the
+    folder with the dictionaries."""
     shortlist = None
     if converted.shortlist is not None:
         shortlist = place / "shortlist.vmap"

@@ -24,7 +24,7 @@ _WEIGHTS = (
     "pytorch_model.bin.index.json",
 )
 _TOKENIZER = "tokenizer_config.json"
-# Types in safetensors files as NumPy's.
+# {floating-point type in safetensors files: NumPy's name of it}; bfloat16 is read as uint16.
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 # Most names of one matrix: encoder, decoder and shared embedding, and output layer.
 MOST_SHARED = 4

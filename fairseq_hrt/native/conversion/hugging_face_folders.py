@@ -34,9 +34,9 @@ _SENTENCEPIECE = "sentencepiece.bpe.model"
 Languages = Tuple[Optional[str], Optional[str]]
 
 
-# Beside the weights of its base model, which say nothing of it.
+# The file of a LoRA adapter. The base model's weights beside it do not show that it is needed.
 _ADAPTER = "adapter_config.json"
-# Tokenizers that lead sources and translations with their language tokens, by model type.
+# {model type: tokenizers that put the language token before sources and translations}.
 _TOKENIZERS = {"mbart": ("MBart50Tokenizer",), "m2m_100": ("M2M100Tokenizer", "NllbTokenizer")}
 
 
@@ -107,7 +107,7 @@ def _marian(folder: Path, config: Settings, languages: Languages) -> Converted:
         languages=(str(names[0]), str(names[1])),
         source=source,
         target=target,
-        # As in their training; transformers has this step and does not run it.
+        # Punctuation is normalised as in training; transformers has this step and does not run it.
         tokenizer="moses-punctuation",
         subwords="sentencepiece",
         codes=folder / "source.spm",

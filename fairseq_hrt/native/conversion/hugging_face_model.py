@@ -133,7 +133,7 @@ class HuggingFaceModel:
             name = f"{side}.embed_positions.weight"
             vectors = computed
             if f"model.{name}" in self.tensors:
-                # transformers reads them where a file has them.
+                # The library transformers takes position vectors from the file, if it has them.
                 vectors = self.tensors.take(f"model.{name}", self.positions, self.width)
             self.made[name] = np.concatenate([np.zeros((2, self.width), np.float32), vectors])
             self.options[f"{side}_learned_pos"] = True
@@ -193,7 +193,7 @@ class HuggingFaceModel:
         rows, _ = self.tensors.shape(name)
         stored = self.tensors.take(name, rows, self.width)
         expected = sinusoids(np.arange(2, rows), fairseq_frequencies(self.width))
-        # Of half precision, too.
+        # The tolerance admits tensors of half precision.
         if not np.allclose(stored[2:], expected, atol=0.01):
             raise ValueError(
                 f"{self.tensors.subject}: {shown(name)} holds other position vectors than the usual"

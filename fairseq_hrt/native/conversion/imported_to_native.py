@@ -42,7 +42,7 @@ def native_model(
         options,
         parameters,
         weights,
-        # Weights that were stored in 8 bits are exact, so what is lost is lost in the inputs.
+        # Weights that were stored in 8 bits lose nothing here, so inputs of products get 16 bits.
         16 if steps and weights == "int8" else 8,
         {name.replace(".", "_"): len(table) for name, table in made.items()},
     )

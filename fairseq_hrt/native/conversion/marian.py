@@ -33,8 +33,8 @@ _READ = frozenset(
     allow-unk beam-size max-length-factor models normalize shortlist skip-cost vocabs word-penalty
     """.split()
 )
-# Options that change translations, or what stands in a line of input or output: only where they
-# are off.
+# Options that change translations, or what stands in a line of input or output: permitted only
+# where they are off.
 _OFF = frozenset(
     """
     allow-special force-decode ignore-model-config max-length-crop no-spm-decode no-spm-encode
@@ -323,7 +323,7 @@ class _Named:
             )
         if settings.switch("allow-unk"):
             found["unkpen"] = "0"
-        # Marian then compares the logits of hypotheses; greedily the best word is the same.
+        # With skip-cost Marian compares hypotheses by logits; greedy search stays the same.
         if found["beam"] != "1" and not _is_off(settings.values.get("skip-cost", "")):
             raise ValueError(
                 f"{settings.subject} has skip-cost with a beam-size of {found['beam']}, which is"

@@ -70,7 +70,8 @@ def read_tensors(path: Path) -> Stored:
 
 
 class _Cursor:
-    """Reads the parts of a file's ``content`` one after another, from the beginning."""
+    """Reads the parts of a file's ``content`` one after another, from the beginning. ``what`` names
+    the part in the message of the ValueError for a file that is too short."""
 
     def __init__(self, content: bytes, path: Path) -> None:
         self.content, self.path, self.place = content, path, 0

@@ -36,8 +36,8 @@ _LONGEST = 1 << 22
 _DIMENSIONS = 8
 # The number with which the older format begins.
 _MAGIC = 0x1950A86A20F9469CFC6C
-_BIG_ENDIAN = "its numbers are big-endian: save the model again on another machine"
-_ADVICE = "save the model's state_dict() there, or the model as model.safetensors"
+_BIG_ENDIAN = "its numbers are big-endian: save the model again on a little-endian machine"
+_ADVICE = "save the model's state_dict() in this file, or the model as model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class _Storage:
     """A sequence of numbers in the file.
 
     Attributes:
-        kind: its type, PyTorch's name.
-        key: its name in the file.
-        length: the number of its numbers.
+        kind: PyTorch's name of their type, e.g. ``torch.FloatStorage``.
+        key: the storage's name in the file, a string of digits.
+        length: how many numbers it has.
     """
 
     kind: str
@@ -64,7 +64,8 @@ class _Storage:
 
 @dataclass(frozen=True)
 class _Tensor:
-    """A view of a storage: its first number, and for each dimension size and stride in numbers."""
+    """A view of a storage: the index of its first number there, and for each dimension the size and
+    the stride, both counted in numbers."""
 
     storage: _Storage
     offset: int
@@ -73,7 +74,7 @@ class _Tensor:
 
 
 class _Refused(ValueError):
-    """The file holds something else than plain tensors by their names."""
+    """The file may be intact, but cannot be read as {name: plain floating-point tensor}."""
 
 
 def read_pytorch(path: Path) -> Iterator[Stored]:
@@ -135,8 +136,9 @@ def _archive(archive: zipfile.ZipFile, size: int) -> Tuple[Any, Callable[[_Stora
 
 
 def _pickles(file: BinaryIO, path: Path) -> Tuple[Any, Callable[[_Storage], np.ndarray]]:
-    """As :func:`_archive`, for the older format: five pickles (a constant, the version, the
-    machine, the tensors, the storages' names), then each storage's length and numbers."""
+    """Returns what :func:`_archive` returns, for the older format: five pickles (a constant, the
+    version, the machine, the tensors, the storages' names), then each storage's length and numbers.
+    ``file`` is the file at ``path``, open for reading."""
     file.seek(0)
     head = io.BytesIO(file.read(_LONGEST))
     if _interpreted(head) != _MAGIC:
@@ -162,8 +164,8 @@ def _pickles(file: BinaryIO, path: Path) -> Tuple[Any, Callable[[_Storage], np.n
 
 
 def _named(state: Any) -> Dict[str, _Tensor]:
-    """``state``, what a pickle describes, if that is plain tensors of floating-point numbers by
-    their names."""
+    """Returns ``state``, what a pickle describes, if that is {name: plain tensor of floating-point
+    numbers}; else raises _Refused."""
     if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
         raise _Refused(f"it holds a {type(state).__name__}, not tensors by their names: {_ADVICE}")
     for name, value in state.items():
@@ -178,8 +180,8 @@ def _named(state: Any) -> Dict[str, _Tensor]:
 
 
 def _array(name: str, tensor: _Tensor, numbers: np.ndarray) -> Tuple[np.ndarray, int]:
-    """The float32 array of a tensor with the numbers of its storage, and the bytes that it takes in
-    the file."""
+    """Returns (the float32 array of a tensor, the bytes that it takes in the file). ``numbers``
+    are those of its storage; _Refused if the tensor reaches beyond them."""
     shape, strides, first = tensor.shape, tensor.strides, tensor.offset
     size = math.prod(shape)
     last = first + sum((length - 1) * stride for length, stride in zip(shape, strides))
@@ -210,7 +212,8 @@ class _Interpreter:
         self.memo: Dict[Any, Any] = {}
 
     def popped(self, count: int) -> List[Any]:
-        """Takes values off the stack, those since the last mark at most."""
+        """Takes the last ``count`` values off the stack; ValueError if there are fewer since the
+        last mark."""
         place = len(self.stack) - count
         if place < (self.marks[-1] if self.marks else 0):
             raise ValueError("its pickle takes more values than it has made")
@@ -226,27 +229,28 @@ class _Interpreter:
         return taken
 
     def top(self, kind: type) -> Any:
-        """The value on top of the stack, which has the type ``kind``."""
+        """The value on top of the stack; ValueError unless it has the type ``kind``."""
         if not self.stack or not isinstance(self.stack[-1], kind):
             raise ValueError(f"its pickle has no {kind.__name__} where it needs one")
         return self.stack[-1]
 
     def extend(self, items: List[Any]) -> None:
-        """Appends to a list."""
+        """Appends ``items`` to the list on top of the stack."""
         self.top(list).extend(items)
 
     def set_items(self, items: List[Any]) -> None:
-        """Puts keys and values, which follow each other in ``items``, into a dictionary."""
+        """Puts keys and values, by turns in ``items``, into the dictionary on top of the stack."""
         self.top(dict).update(zip(items[::2], items[1::2], strict=True))
 
     def forget_attributes(self) -> None:
-        """Drops the attributes of a dictionary: a state_dict() has the versions of its modules as
-        one."""
+        """Drops the attributes that a pickle gives to a dictionary: those of a ``state_dict()`` are
+        the versions of its modules."""
         self.popped(1)
         self.top(dict)
 
 
-# The effect of each operation on the interpreter; it has a value beside it in the pickle, or None.
+# {name of a pickle's operation: its effect on the interpreter}; ``value`` is the argument that the
+# pickle gives with the operation, or None.
 _OPERATIONS: Dict[str, Callable[[_Interpreter, Any], object]] = {
     "PROTO": lambda own, value: None,
     "FRAME": lambda own, value: None,
@@ -283,8 +287,8 @@ _OPERATIONS: Dict[str, Callable[[_Interpreter, Any], object]] = {
 
 
 def _interpreted(file: io.BytesIO) -> Any:
-    """What the next pickle in ``file`` describes: dictionaries, lists, tuples, texts, numbers,
-    tensors and names."""
+    """Returns what the next pickle in ``file`` describes: dictionaries, lists, tuples, texts,
+    numbers, tensors and names. Leaves ``file`` at the pickle's end."""
     interpreter = _Interpreter()
     for operation, value, _ in pickletools.genops(file):
         if operation.name == "STOP":
@@ -296,23 +300,24 @@ def _interpreted(file: io.BytesIO) -> Any:
                 f" {_ADVICE}"
             )
         _OPERATIONS[operation.name](interpreter, value)
-    raise ValueError("its pickle has no end")
+    # Not reached: genops() itself raises ValueError where a pickle has no STOP.
+    raise ValueError("its pickle is cut short")
 
 
 def _storage(described: Any) -> _Storage:
     """The storage that a pickle describes by ("storage", type, key, device, length), in the older
-    format with None behind."""
+    format followed by None, or by a tuple if it is a view of another storage, which is refused."""
     word, kind, key, _, length, *view = described
     if word != "storage" or view not in ([], [None]):
-        raise _Refused(f"a tensor is part of another one: {_ADVICE}")
+        raise _Refused(f"a tensor's storage is a part of another tensor's storage: {_ADVICE}")
     if not isinstance(kind, _Name) or not (isinstance(key, str) and key.isdecimal()):
-        raise ValueError(f"a storage is called {shown(key)}")
+        raise ValueError(f"a storage has the name {shown(key)} instead of digits, or no type")
     return _Storage(kind.text, key, _count(length))
 
 
 def _called(function: Any, arguments: Any) -> Any:
-    """What a function that the pickle names makes of its arguments, for the three functions that
-    ``torch.save`` names for tensors."""
+    """What ``function``, a name in a pickle, would make of ``arguments``. It is not called; only
+    the three functions that ``torch.save`` names for tensors are known, others raise _Refused."""
     name = function.text if isinstance(function, _Name) else type(function).__name__
     if name == "collections.OrderedDict" and arguments == ():
         return {}
@@ -321,7 +326,10 @@ def _called(function: Any, arguments: Any) -> Any:
     if name == "torch._utils._rebuild_tensor_v2":
         storage, offset, shape, strides = arguments[:4]
         if not isinstance(storage, _Storage) or not len(shape) == len(strides) <= _DIMENSIONS:
-            raise ValueError("a tensor has no storage, or not as many strides as dimensions")
+            raise ValueError(
+                f"a tensor has no storage, more than {_DIMENSIONS} dimensions, or not a stride for"
+                " each"
+            )
         return _Tensor(
             storage, _count(offset), tuple(map(_count, shape)), tuple(map(_count, strides))
         )
@@ -330,5 +338,5 @@ def _called(function: Any, arguments: Any) -> Any:
 
 def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 48:
-        raise ValueError(f"it has {shown(value)} where a number of numbers belongs")
+        raise ValueError(f"it has {shown(value)} where a size, a stride or an offset belongs")
     return value

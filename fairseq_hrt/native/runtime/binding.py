@@ -21,7 +21,7 @@ _ACTIVATION = dict(zip(ACTIVATIONS, (0, 1, 2, 2, 3, 4)))
 _MESSAGE = 512
 _INTS, _LONGS = C.POINTER(C.c_int32), C.POINTER(C.c_int64)
 
-# fh_ask_caller.
+# The kernel's callback fh_ask_caller: gets a pointer to which it writes 1 to continue, 0 to end.
 Ask = C.CFUNCTYPE(None, C.POINTER(C.c_int32))
 
 

@@ -47,8 +47,8 @@ FLAGS = (
     # an error of newer compilers; older ones would take the result for an int
     "-Werror=implicit-function-declaration"
 ).split()
-# Windows has its own threads, and every library may lie anywhere; its C library has what other
-# systems keep in libm.
+# Flags that Windows does without: it has threads of its own, loads a library at any address, and
+# has the functions of libm in its C library.
 NOT_ON_WINDOWS = ("-fPIC", "-pthread", "-lm")
 AVX512 = "-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mprefer-vector-width=512".split()
 INSTRUCTION_SETS: Dict[str, List[str]] = {
@@ -379,7 +379,7 @@ def platform_tag(machine: Target) -> str:
 
     family, (major, minor) = machine.machine, machine.release
     if machine.system == "darwin":
-        # Since 11 a minor release is no other system.
+        # From macOS 11 on, tags name the major release only.
         shown = f"{major}_{minor if major == 10 else 0}"
         return f"macosx_{shown}_{'arm64' if family == 'aarch64' else family}"
     if machine.system == "win32":

@@ -160,7 +160,7 @@ def _check_scale(scale: np.ndarray, name: str, shape: Tuple[int, ...]) -> None:
 
 
 def _finite(tensor: np.ndarray) -> bool:
-    # A finite sum has finite terms; another may also have overflowed, so look closer.
+    # A finite sum has finite terms; any other sum may have overflowed, so each term is looked at.
     with np.errstate(all="ignore"):
         return bool(np.isfinite(tensor.sum()) or np.isfinite(tensor).all())
 
@@ -234,8 +234,8 @@ def _read(path: Path, whole: bool) -> Tuple[Header, Dict[str, np.ndarray]]:
             text: Optional[str] = (file.metadata() or {}).get(KEY)
             if text is None:
                 raise ModelFileError(
-                    "it is not a model of the runtime (fix: make one with fairseq-hrt bundle …"
-                    " --runtime int8)"
+                    "it is not a model of the native engine (fix: make one with fairseq-hrt bundle"
+                    " … --runtime int8)"
                 )
             header = Header.from_json(text)
             names: List[str] = list(file.keys()) if whole else []

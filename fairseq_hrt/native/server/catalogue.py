@@ -9,8 +9,8 @@ from .errors import RequestError, invalid
 from .requests import TranslationRequest, unsupported_language
 from .systems import ServedSystem
 
-# Confidence from which a text counts as one in the most probable language: single words are often
-# taken for words of another one.
+# Confidence, in per cent, from which the most probable language is believed: single words are often
+# taken for words of another language.
 SURE = 50
 # Names of the languages of our recipes; another one is shown by its code.
 LANGUAGES = {
@@ -39,10 +39,10 @@ class Catalogue:
         return list(dict.fromkeys([*sources, *(bundle.target_lang for bundle in bundles)]))
 
     def in_own_codes(self, request: TranslationRequest) -> TranslationRequest:
-        """The request with the systems' own codes of its languages, in lower case, where it has
-        others (``zh-Hans`` for ``zh``, ``pt-BR`` for ``pt_BR``); see
-        :func:`..text.languages.standard`. A language without country and script (``de``) stands for
-        the first one that a system has (``deu_Latn``). A code that no system has stays."""
+        """Returns the request with each language's code replaced by the one that the systems have
+        for it, in lower case: ``zh-Hans`` by ``zh``, ``pt-BR`` by ``pt_br``; see
+        :func:`..text.languages.standard`. A code without country and script (``de``) is replaced by
+        the first one of this language (``deu_latn``). A language that no system has stays."""
         own = [code.lower() for code in self.codes]
 
         def known(code: str) -> str:
@@ -75,7 +75,7 @@ class Catalogue:
             The entry of ``ranked`` for the language. If none fits and the most probable one has the
             confidence 0, such an entry for the source language of the first system that translates
             to the target. If no language reaches the confidence :data:`SURE`, a source language
-            with at least a tenth of the highest one is taken before the target language itself.
+            with at least a tenth of the highest confidence precedes the target language itself.
         """
         bundles = [system.bundle for system in self.systems]
         sources = {
@@ -104,8 +104,8 @@ class Catalogue:
 
     def languages(self) -> List[Dict[str, Any]]:
         """The answer of LibreTranslate's route ``/languages``: code, name and target languages of
-        each language. The language itself is one of them, see :meth:`gives_back`. Where languages
-        have the same name, it has their code behind it."""
+        each language. A language is also a target of itself, see :meth:`gives_back`. If several
+        codes have the same name, each name is followed by its code."""
         codes = sorted(self.codes)
         names = [language_name(code) for code in codes]
         targets = {

@@ -27,17 +27,18 @@ from starlette.types import ASGIApp, Message
 
 logger = logging.getLogger(__name__)
 
-# Seconds in which the head of a request has to arrive, after what nobody wants of the body before.
+# Seconds in which the head of a request has to arrive, with the unread rest of an answered request
+# before it.
 HEAD_SECONDS = 10.0
-# Bytes of the head of a request; of its trailers, or between two pieces of its body.
+# Most bytes of the head of a request, of its trailers, and between two pieces of its body.
 HEAD_BYTES = 1 << 16
-# Bytes that are read at a time. Others are answered between two of them.
+# Most bytes of a connection that are read at a time; others have their turn between two reads.
 READ_BYTES = 1 << 14
-# Seconds for which a request is worked on after its client has said that it sends no more: it may
-# still read, or have gone.
+# Seconds for which a request is worked on after its client has closed its sending side: the client
+# may still read, or have gone.
 HALF_CLOSED_SECONDS = 1.0
-# Seconds in which clients that have just connected may still ask when the server ends. For so long
-# those are read that send on when their connection is to be closed.
+# Seconds in which clients that have just connected may still send a request when the server ends;
+# and for which a connection that is to be closed is read, if its client is still sending.
 LAST_SECONDS = 1.0
 # Clients that the system lets wait until they are accepted.
 BACKLOG = 128
@@ -54,6 +55,8 @@ class Request:
         answered: True for the placeholder that a connection has before its first request.
 
     Attributes:
+        target, headers: the request's target and headers, names of headers in lower case.
+        keep_alive: whether the client allows the connection to stay open after the answer.
         body: the part of the body that has been read and the application has not taken yet.
         complete: whether the body has been read to its end.
         scope: the request's scope for ASGI; None until its head has been read to the end.
@@ -89,13 +92,13 @@ class Connection(asyncio.BufferedProtocol):
         self._server = server
         self._buffer = bytearray()
         self._parser: Any = httptools.HttpRequestParser(self)
-        # The last one that has begun.
+        # The request that began last.
         self._request = Request(answered=True)
         # Bytes since the last head or part of a body.
         self._pending = 0
-        # Nothing that comes is understood any more; nothing comes; nothing can be sent, either.
+        # Received bytes are not valid HTTP; the client sends no more; nothing can be sent, either.
         self._wrong = self._ended = self._lost = False
-        # Set when one of these changes or something has been read; while nothing is being sent.
+        # Set when one of these changes or bytes are read; set while no answer is being sent.
         self._changed, self._sent = asyncio.Event(), asyncio.Event()
         self._sent.set()
         self._deadline: Optional[asyncio.TimerHandle] = None
@@ -128,12 +131,12 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         self._ended = True
         self._changed.set()
-        # It may still read.
+        # Keeps the transport open: the client may still read.
         return True
 
     def connection_lost(self, exc: Optional[Exception]) -> None:
         self._ended = self._lost = True
-        # It holds this connection, too.
+        # The parser refers to this connection.
         self._parser = None
         self._changed.set()
         self._sent.set()
@@ -169,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         request.keep_alive = version == "1.1" and self._parser.should_keep_alive()
         whole, target = _ABSOLUTE.match(request.target), request.target
         if whole is not None:
-            # Its host counts, not that of the header.
+            # The target's host counts, not that of the header.
             target = b"/" + target[whole.end() :].removeprefix(b"/")
             others = [header for header in request.headers if header[0] != b"host"]
             request.headers = [*others, (b"host", whole[1])]
@@ -189,7 +192,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._pending = 0
-        # The application takes it at once.
+        # Little accumulates, since the application takes it at once.
         if not self._request.answered:
             self._request.body += body
 
@@ -197,7 +200,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pending = 0
         self._request.complete = True
 
-    # ------------------------------------------------------------------ a request after the other
+    # ------------------------------------------------------------------ one request after another
 
     @property
     def idle(self) -> bool:
@@ -246,8 +249,8 @@ class Connection(asyncio.BufferedProtocol):
         except httptools.HttpParserError:
             self._wrong = True
         except httptools.HttpParserUpgrade as found:
-            # It takes what follows for the other protocol. Some clients ask for HTTP/2 in this way,
-            # and are answered in HTTP/1.1.
+            # The parser takes what follows for the other protocol. Some clients ask for HTTP/2 in
+            # this way, and are answered in HTTP/1.1: a new parser gets the rest without Upgrade.
             request, method = self._request, self._parser.get_method()
             if method == b"CONNECT":
                 self._wrong = True
@@ -365,7 +368,7 @@ class Server:
 
     def __init__(self, application: ASGIApp, time_limit: float, most: int) -> None:
         self.application, self._time_limit, self._most = application, time_limit, most
-        # For a request and its answer.
+        # Most seconds for reading a request and sending its answer.
         self.seconds = 2 * time_limit + HEAD_SECONDS
         self.connections: Set[Connection] = set()
         # Clients that have been accepted and not been welcomed yet.
@@ -388,7 +391,7 @@ class Server:
         started()
         await stop.wait()
         self.stopping = True
-        # Those that wait to be accepted would be reset.
+        # Connections that still wait to be accepted would be reset.
         for _ in range(BACKLOG):
             self._accept(listening)
         asyncio.get_running_loop().remove_reader(listening)
@@ -410,7 +413,7 @@ class Server:
         try:
             client = listening.accept()[0]
         except (BlockingIOError, ConnectionError):
-            # Another worker was faster, or it has gone.
+            # Another worker was faster, or the client has gone.
             return
         except OSError as error:
             # The servers of asyncio log a traceback for each client that waits, every second.
@@ -447,5 +450,5 @@ class Server:
         if idle:
             oldest = min(idle, key=lambda one: one.since)
             oldest.abort()
-            # It is lost a moment later, when others may have come already.
+            # Its connection_lost() is called a moment later, when others may have come already.
             self.connections.discard(oldest)

@@ -52,9 +52,9 @@ class LanguageDetector:
         and zho_Hant, have the same confidence. Languages with a confidence below 1 are left out,
         except the most probable one.
 
-        Confidence 0: a text without letters can be in any language, and the result has the first
-        one of the list. If no language reaches 1, the text may be in one that py3langid does not
-        support: these come first, then the most probable one.
+        In two cases confidences are 0. For a text without letters the result has only the first
+        language of the list. If no language reaches 1, the text may be in a language of the list
+        that py3langid does not support: all of these are in the result, then the most probable one.
         """
         kept = [(self.languages[0], 0.0)]
         if any(sign.isalpha() for sign in text):

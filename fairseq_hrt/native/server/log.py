@@ -28,7 +28,8 @@ class BackgroundHandler(logging.Handler):
         super().__init__()
         self._descriptor = descriptor
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        # Each is changed by one thread only: those who log hold the handler's lock.
+        # Lines queued, and dropped: changed under the handler's lock. Lines done with, of these not
+        # written, and missing ones that the log has mentioned: changed by the thread alone.
         self._said = self._dropped = 0
         self._done = self._lost = self._told = 0
         threading.Thread(target=self._write, name="log", daemon=True).start()

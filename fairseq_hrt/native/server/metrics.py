@@ -15,8 +15,8 @@ from prometheus_client import (
     values,
 )
 
-# Names the folder in which the workers have their figures. prometheus_client looks at it when it is
-# imported.
+# The environment variable that names the folder of the workers' metrics. prometheus_client reads it
+# when it is imported.
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
@@ -48,12 +48,14 @@ class Metrics:
         self._queue = made(Gauge, "waiting_sentences", "Sentences in the queue", "system", **mode)
 
     def observe_request(self, route: str, status: int, seconds: float) -> None:
-        """Counts a finished request to ``route``, by the status and the duration of its answer."""
+        """Counts a finished request to ``route`` by the HTTP status of its answer, and stores the
+        seconds that it took."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def observe_batch(self, system: str, sentences: int, seconds: float) -> None:
-        """Counts a decoded batch of a system, with its sentences and the duration of decoding."""
+        """Counts a decoded batch of a system: the number of its sentences, and the seconds that
+        decoding took."""
         self._sentences.labels(system).inc(sentences)
         self._batches.labels(system).observe(sentences)
         self._decoding.labels(system).observe(seconds)
@@ -73,8 +75,8 @@ class Metrics:
 
 def reserve_space(worker: int, systems: int) -> None:
     """Reserves disk space for the metrics of this process, the worker with the number ``worker``;
-    to be called before :class:`Metrics` is made. A worker that replaces one that has died continues
-    its figures, so the files are no more than those of the workers that run.
+    to be called before :class:`Metrics` is made. A worker that replaces one that has died has its
+    number and continues its files, so there are never more files than for the running workers.
 
     prometheus_client maps files with holes into memory: a process that writes into a hole while the
     disk is full is killed (SIGBUS), and so is each process that replaces it.
@@ -87,7 +89,7 @@ def reserve_space(worker: int, systems: int) -> None:
         OSError: the disk has no room for the metrics.
     """
     folder = Path(os.environ[FOLDER_VARIABLE])
-    # Each of 16 routes with a dozen statuses, and their times; each system's batches.
+    # Bytes for the counts and times of 16 routes with a dozen statuses each, and for each system.
     size = (1 << 17) + systems * (1 << 13)
     try:
         for kind in ("counter", "gauge_livesum", "histogram"):

@@ -125,7 +125,7 @@ class Addressed:
         self._hosts = None if hosts is None else frozenset(map(canonical, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Only HTTP/1.0 may do without; every browser gives it.
+        # Only requests of HTTP/1.0 may lack the header; every browser sends it.
         host = Headers(scope=scope).get("host")
         if host is not None and self._hosts is not None and not is_served(host, self._hosts):
             message = (

@@ -162,7 +162,7 @@ def answer(
     """
     write_in_background()
     if WINDOWS:
-        # Its usual loop does not tell of clients that wait to be accepted.
+        # The default event loop of Windows has no add_reader(), by which Server accepts clients.
         asyncio.set_event_loop_policy(getattr(asyncio, "WindowsSelectorEventLoopPolicy")())  # noqa: B009 - mypy looks on Linux
 
     async def run() -> None:
@@ -197,7 +197,7 @@ def work(settings: Settings, listening: socket.socket, supervisor: Any, number: 
         listening: the bound socket that all workers share.
         supervisor: a pipe to the process that started the worker; "started" is sent to it as soon
             as requests are answered.
-        number: the worker's number, from 0; that of one that has died is given again.
+        number: the worker's number, from 0; one that replaces a dead worker has that one's number.
 
     Raises:
         SystemExit: the worker cannot start; the log tells why.
@@ -270,10 +270,10 @@ def serve(
 
 class _Workers:
     """The worker processes of a server, each of which has a number, from 0. Those that die are
-    replaced after a pause, which doubles with each that dies before one has told that it answers.
+    replaced after a pause, which doubles with each that dies until one answers requests.
 
     Args:
-        begin: starts the worker with a number.
+        begin: called with a worker's number, starts its process and returns it.
         count: how many workers there are.
     """
 
@@ -286,7 +286,8 @@ class _Workers:
         self._due, self._pause = 0.0, RESTART_SECONDS
 
     def wait(self, reader: Any) -> None:
-        """Waits until ``reader``, a pipe, has news, a worker dies, or one is to be replaced."""
+        """Waits until ``reader``, the pipe to which workers and signal handlers write, has a
+        message, a worker dies, or the pause before a replacement is over."""
         seconds = max(self._due - time.monotonic(), 0.0) if self._missing else None
         multiprocessing.connection.wait(
             [reader, *(one.sentinel for one in self._running.values())], seconds

@@ -27,9 +27,9 @@ DETAILED = ("graph", "options")
 _FORM = "application/x-www-form-urlencoded"
 _PARTS = "multipart/form-data"
 _MOST_FIELDS = 1000
-# It writes down what clients send.
+# This package logs what clients send.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
-# The form of text of which plain text may keep parts.
+# The value of the field keep with which placeholders in plain text stay untranslated.
 KEPT = "placeholders"
 
 
@@ -127,7 +127,7 @@ def parse_fields(body: bytes, content_type: str, query: str) -> Dict[str, Any]:
     fields: Dict[str, Any] = _pairs(query)
     kind = content_type.split(";")[0].strip().lower()
     if kind == _PARTS:
-        # Files in it need not be texts.
+        # Before decoding: such a body may have files, which need not be UTF-8.
         return {**fields, **_together(_parts(body, content_type))}
     try:
         text = body.decode("utf-8-sig")

@@ -43,8 +43,8 @@ from .systems import (
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-# Characters of a request that are prepared at once; more are prepared in one of these threads, as
-# others wait meanwhile.
+# Most characters of a request that is prepared in the event loop, where others wait meanwhile; and
+# the number of threads that prepare longer requests.
 _SHORT = 2000
 _THREADS = 4
 
@@ -84,7 +84,8 @@ class Server:
         )
         self.detector = LanguageDetector(self.catalogue.codes)
         self.detector.prepare()
-        # All are started now: to start one without memory can last for ever, and everybody waits.
+        # All threads are started now: where memory is short, starting one can block for ever, and
+        # with it all requests.
         together = threading.Barrier(_THREADS)
         try:
             list(self._threads.map(lambda _: together.wait(), range(_THREADS)))
@@ -330,7 +331,7 @@ class Server:
             refused = "this system does not draw graphs with these options"
             raise _refusal(error, system, refused) from None
         for sentence, graphs in zip(sentences, found):
-            # A sentence that was cut has several: the first one is shown.
+            # A sentence that was cut into pieces has several graphs: the first one is shown.
             sentence["graph"] = graphs[0] if graphs else None
 
 

@@ -16,13 +16,14 @@ class Settings:
 
     Attributes:
         systems: (name, folder of the bundle) of each system (a bundle with decoding options); the
-            first system of a pair of languages is its default.
+            first system for a pair of languages is the default for that pair.
         options: (name of a system, option, value): decoding options of that system, which override
             those of its bundle.
         glossaries: (name of a system, file) of default glossaries; an empty name stands for all
             systems without a glossary of their own.
         engine: ``auto``, ``torch`` or ``native``, see :func:`fairseq_hrt.from_pretrained`.
-        device: the same, ``cpu``, ``cuda`` or ``cuda:N``; None: its default.
+        device: ``cpu``, ``cuda`` or ``cuda:N``; None: the CPU for the native engine, for PyTorch a
+            GPU if there is one.
         threads: threads of each system's decoder, in each worker.
         shortlist: whether translations use only words of their bundle's shortlist.
         max_body: most bytes of a request's body.
@@ -40,8 +41,8 @@ class Settings:
         time_limit: most seconds for a request, its body included; a slower one is answered with
             status 408 or 504.
         key_file: file of the API keys, one per line; None: no key is needed.
-        allow_origin: the origin of web pages that may ask, ``scheme://host:port``; ``*``: all;
-            ``null``: local files; None: none.
+        allow_origin: the origin, ``scheme://host:port``, of other web pages that may read answers
+            (CORS); ``*``: all; ``null``: local files; None: none.
         allow_hosts: names that requests may be addressed to, besides ``localhost`` and loopback
             addresses; None: any.
     """
@@ -95,7 +96,9 @@ class Settings:
             raise ValueError("no system: give at least one bundle")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"two systems are called {twice[0]!r}: give each its own, NAME=BUNDLE")
+            raise ValueError(
+                f"two systems are called {twice[0]!r}: give each a name of its own, NAME=BUNDLE"
+            )
 
         for name, option, _ in self.options:
             if name not in names:
@@ -106,7 +109,8 @@ class Settings:
         _check_glossaries(self.glossaries)
 
     def glossary_of(self, name: str) -> Optional[Path]:
-        """The file of the default glossary of the system ``name``; None if it has none."""
+        """The path of the default glossary of the system ``name``, its own or the one for all
+        systems; None if there is neither."""
         files = dict(self.glossaries)
         return files.get(name, files.get(""))
 

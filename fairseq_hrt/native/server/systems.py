@@ -20,10 +20,10 @@ from .settings import Settings
 
 logger = logging.getLogger(__name__)
 
-# (folder of a bundle, settings, and by name a system's options of loading, if it has any) → what
-# translates, with the methods of bundles.translator.Translator that are used here: ``prepare``,
-# ``translate``, ``identity``, ``describe``, ``unknown_words``, its ``bundle``; where it aligns
-# words, ``in_words``; where there are glossaries, ``new_terms`` and ``prepare_terms``.
+# (folder of a bundle, settings; as keywords those of the system's options that are in OF_LOADING) →
+# the translator, with the members of bundles.translator.Translator that are used here: ``prepare``,
+# ``translate``, ``identity``, ``describe``, ``unknown_words``, ``bundle``; where it aligns words,
+# ``in_words``; where there are glossaries, ``new_terms`` and ``prepare_terms``.
 LoadTranslator = Callable[..., Any]
 
 # The option with which translations have alignments.
@@ -58,9 +58,9 @@ class ServedSystem:
 
     async def submit(self, sentences: Sequence[str], **options: Any) -> List[Any]:
         """Puts sentences into the queue and waits for their translations, one for each, in order;
-        see :meth:`..bundles.batching.Batcher.submit`. ``options``: their decoding options;
-        ``graph`` for their graphs; ``glossary``; or ``terms`` alone: the sentences are terms of a
-        glossary, whose translations are only kept.
+        see :meth:`..bundles.batching.Batcher.submit`. ``options``: decoding options; ``glossary``,
+        a Glossary whose translations to use; ``graph=True`` for graphs instead of translations; or
+        only ``terms=True`` to keep translations of terms for later calls, with None as results.
 
         Raises:
             RequestError: the queue is full (status 429) or closed (503).
@@ -118,13 +118,13 @@ def load_served(
     translator.translate(["a"], details=True, **own)
 
     def decode(pieces: Sequence[PreparedLine], options: Dict[str, Any]) -> Sequence[Any]:
-        # The system's own options must not stand in the way of what a request asks for.
+        # Only these are refused if they have no effect; the system's own then get their defaults.
         asked = {
             name: value
             for name, value in options.items()
             if name not in ("graph", "glossary", "terms")
         }
-        # The buffers of a decoder grow with sentences, beam and length.
+        # A decoder's buffers grow with sentences, beam and length: batches shrink for larger ones.
         more = {**usual, **asked}
         share = _beam(usual) * _longest(usual) / (_beam(more) * _longest(more))
         size = max(1, min(settings.max_batch, int(settings.max_batch * share)))
@@ -253,8 +253,8 @@ def _longest(options: Mapping[str, Any]) -> float:
 
 
 def load_translator(folder: Path, settings: Settings, **loading: str) -> Any:
-    """Loads a bundle on the engine that the settings name; ``loading``: decoding options that take
-    effect then, of :data:`~..bundles.decoder.OF_LOADING`.
+    """Loads a bundle on the engine that the settings name; ``loading``: those decoding options that
+    take effect when a model is loaded (:data:`~..bundles.decoder.OF_LOADING`).
 
     ``auto`` is decided here, once per system. A translator that changed from the native engine to
     PyTorch for the options of a single request would load PyTorch while other requests wait, or
@@ -317,7 +317,7 @@ def _options_for(bundle: Bundle, given: Mapping[str, Any], hypotheses: int) -> D
     found: Dict[str, Any] = {"beam": beam, "nbest": hypotheses}
     for name, value in (_several(bundle) or {}).items():
         when = SCHEMA[name].when
-        # Word by word, for example, nothing is completed by a second stage.
+        # An option without effect is left out, e.g. one of a second stage where there is none.
         if when is not None and not when.holds({**vars(DecodingOptions()), **usual}):
             continue
         if value is True:

@@ -113,7 +113,7 @@ def test_what_is_no_model_of_the_runtime(files, tmp_path):
     path = tmp_path / "model"
     save_file(tensors, str(path))
     with pytest.raises(
-        ModelFileError, match="model: it is not a model of the runtime .*--runtime int8"
+        ModelFileError, match="model: it is not a model of the native engine .*--runtime int8"
     ):
         read_header(path)
     save_file(
