@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# COMET's command where none is named.
+# COMET's command without --comet-program.
 COMET = "comet-score"
 
 
@@ -225,7 +225,7 @@ def run(options: argparse.Namespace) -> None:
         comet.add_comet(comparison, sources, references, options.comet, options.comet_program)
     bins = []
     if limits:
-        # Without </s>, as users count.
+        # Users count the words of a sentence without </s>.
         data = systems[0].dataset
         lengths = [len(data[number]["source"]) - 1 for number in range(len(data))]
         bins = by_length(comparison, lengths, references, limits)
@@ -338,11 +338,12 @@ def add_footprints(
 
 
 def _recipe_of(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> Optional[TextRecipe]:
-    """The text preparation of the bundles among the systems; None if there is none, or if the
-    options leave nothing to it.
+    """The text preparation of the bundles among the systems; None if no system is a bundle, or if
+    the options already determine every step that is needed.
 
     Raises:
-        ValueError: something is left to it, and two bundles have different ones.
+        ValueError: a step is not determined by the options, and two bundles prepare text
+            differently.
     """
     missing = [
         flags
@@ -363,7 +364,7 @@ def _recipe_of(specs: "Sequence[SystemSpec]", options: argparse.Namespace) -> Op
 
 
 def _told(options: argparse.Namespace) -> Dict[str, Any]:
-    """What the options say of the text preparation, by the names in PREPARATION."""
+    """The options of the text preparation that were given: {name in PREPARATION: value}."""
     given = {name: getattr(options, name) for name in PREPARATION}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -376,8 +377,8 @@ def read_raw_text(
 
     Args:
         options: the options of the command line.
-        recipe: the text preparation of a bundle, changed as the options say; None: it is found out
-            from the options and the data.
+        recipe: the text preparation of a bundle, with the values of the options already in it;
+            None: it is found out from the options and the data.
 
     Raises:
         ValueError: a preparation is given without ``--sources``, or the languages or the

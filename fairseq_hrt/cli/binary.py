@@ -31,11 +31,12 @@ _IN_ZIP = (
     (b"xl/", "a spreadsheet (xlsx)"),
 )
 _HEAD = 1 << 16
-# Data are binary if more than one byte in MANY is zero,
+# Content is binary if more than one byte in MANY is zero.
 MANY = 10
 # Control characters, which text of no encoding has many of.
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-# or more than one in FEW is a control character (of random bytes one in ten is).
+# Content that is not UTF-8 is also binary if more than one byte in FEW is a control character; of
+# random bytes, one in ten is.
 FEW = 20
 
 

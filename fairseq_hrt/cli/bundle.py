@@ -9,7 +9,7 @@ Example:
 
 With --runtime the bundle also holds a model for the native runtime, which translates several times
 as fast on a CPU and starts without PyTorch. It is compared with PyTorch's engine first; how far
-they agree is in the card.
+their translations agree is written into the bundle's README.md.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a fact for the card, e.g. BLEU=38.0; repeatable",
+        help="a row for the table in the bundle's README.md, e.g. BLEU=38.0; repeatable",
     )
     add_examples_argument(parser, "some of the validation set in --data; /dev/null for none")
     native = add_runtime_arguments(parser, "sentences of --data")
@@ -79,8 +79,8 @@ def add_examples_argument(parser: argparse.ArgumentParser, default: str) -> None
         type=Path,
         metavar="FILE",
         help=(
-            "raw source sentences, one per line, to try the bundle with: in its card and on the"
-            f" served page (default: {default})"
+            "raw source sentences, one per line, to try the bundle with: in its README.md and on"
+            f" the page of fairseq-hrt serve (default: {default})"
         ),
     )
 

@@ -152,11 +152,11 @@ def recipe_of_bundle(
 
     Args:
         specs: the systems.
-        advice: see below.
-        told: values that replace the bundles' own, by the names in PREPARATION.
+        advice: the end of the error message, which tells the user what to do.
+        told: {name in PREPARATION: value}, which replace the bundles' own values.
 
     Raises:
-        ValueError: the text of two bundles is not prepared equally; the message ends in ``advice``.
+        ValueError: two of the bundles prepare text by different steps or codes.
     """
     bundles = [spec for spec in specs if is_bundle(Path(spec.path))]
     recipes = [
@@ -176,15 +176,16 @@ def recipe_of_bundle(
 
 
 def _changed(recipe: TextRecipe, told: Mapping[str, Any]) -> TextRecipe:
-    """The recipe with other values. The bundle's codes do not go with other subwords, nor its
-    target codes with other codes."""
+    """A bundle's recipe with the values ``told``, {field: value}. If these change the subwords or
+    the codes, all codes that they do not name are dropped: the bundle's would not fit."""
     if "codes" in told or told.get("subwords", recipe.subwords) != recipe.subwords:
         told = {"codes": None, "target_codes": None, **told}
     return replace(recipe, **told)
 
 
 def _steps(recipe: TextRecipe) -> Tuple[Any, ...]:
-    """The steps of a recipe, equal for copies of the same files of codes."""
+    """A recipe as a tuple to compare with others': each file of codes is represented by its
+    contents, so that copies of a file count as equal."""
     codes = (recipe.codes, recipe.target_codes or recipe.codes)
     return (
         recipe.tokenization,
@@ -243,7 +244,8 @@ def language_arguments(source: Optional[str], target: Optional[str]) -> List[str
 
 def data_arguments(options: argparse.Namespace) -> List[str]:
     """The arguments of ``fairseq-generate`` that choose the data. If ``options.data`` is a bundle,
-    it provides the dictionaries and the languages."""
+    it provides the dictionaries and the languages; ValueError if an option names another
+    language."""
     bundle = given_bundle(options)
     languages = (options.source_lang, options.target_lang)
     if bundle is not None:

@@ -93,9 +93,9 @@ def shard_of(options: argparse.Namespace, environment: Dict[str, str]) -> Tuple[
 
 def gpu_of(environment: Dict[str, str], count: int, shard: Optional[int] = None) -> Optional[int]:
     """The number, from 0, of the GPU that this process should use on a machine with ``count`` GPUs:
-    the process's local rank in the variables of torchrun or of SLURM that has started several, else
-    its ``shard`` (``--shard-id``), modulo ``count``. None without either or a GPU; the process then
-    uses PyTorch's current device."""
+    the process's local rank in the variables of torchrun, or of SLURM if that has started several
+    tasks, else its ``shard`` (``--shard-id``), modulo ``count``. None if it has neither or there is
+    no GPU: the process then uses PyTorch's current device."""
     ranks = [environment[name] for name in ("LOCAL_RANK", "SLURM_LOCALID") if name in environment]
     if shard is not None:
         # In a batch script, which is a single task, SLURM's rank is 0 for all in a loop.

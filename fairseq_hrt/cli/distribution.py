@@ -12,7 +12,7 @@ PLUGIN, TRANSLATION_ONLY = "fairseq_hrt", "fairseq_hrt_translate"
 
 
 def version_of(distribution: str) -> Optional[str]:
-    """The installed release of a distribution; None if it is not installed."""
+    """The installed release of a distribution, a package of pip; None if it is not installed."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

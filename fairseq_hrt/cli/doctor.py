@@ -42,7 +42,7 @@ SERIES = ("omegaconf", "hydra-core")
 NEEDED_TO_TRANSLATE = ("numpy", "safetensors")
 # Useless in an installation that only translates.
 OF_THE_PLUGIN = ("ctranslate2", "matplotlib")
-# Module, what it is for, and what installs it.
+# Module, its use, and the extra of this package that installs it.
 OPTIONAL = (
     ("sentencepiece", "bundles with SentencePiece pieces", "sentencepiece"),
     ("yaml", "fairseq-hrt import of Marian's models", "import"),

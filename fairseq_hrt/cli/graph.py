@@ -53,8 +53,8 @@ def run(options: argparse.Namespace) -> None:
     """Decodes the sentence and writes its graph.
 
     Raises:
-        ValueError: the model is not one that writes a graph, or the data have no sentence of this
-            number.
+        ValueError: the model is not one that writes a graph, or the data have no sentence number
+            ``--sentence``.
     """
     from ..evaluation.result_files import drawing, picture_files
     from ..evaluation.systems import FairseqSystem

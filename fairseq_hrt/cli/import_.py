@@ -9,12 +9,12 @@ Example:
     fairseq-hrt import mbart-large-50-many-to-many-mmt -s en_XX -t de_DE --output en-de
 
 SOURCE is a folder of Hugging Face's transformers (Marian, MBart-50, M2M-100, NLLB), a folder of
-Marian as OPUS-MT, Firefox and translateLocally have them (.npz, .bin, 8-bit ones too), the model
-file in one, or a folder with checkpoints, dictionaries and codes: of a model that fairseq
+Marian as OPUS-MT, Firefox and translateLocally have them (.npz, .bin, 8-bit ones too), a model file
+in such a folder, or a folder with checkpoints, dictionaries and codes: of a model that fairseq
 published, or of DA-Transformer and FA-DAT. The checkpoint in the bundle is one of fairseq's: it can
 be a teacher (distill) and the start of training. An installation that only translates makes no
-checkpoint: its bundles hold the native engine's model alone (--runtime int8 unless you say
-otherwise). The licence of a model stays its own.
+checkpoint: its bundles hold the native engine's model alone (int8, unless --runtime names float32).
+The licence of a model stays its own.
 """
 
 import argparse

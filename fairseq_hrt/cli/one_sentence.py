@@ -22,7 +22,7 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
 
     Raises:
         ValueError: neither a system nor a bundle is given, two systems share a name, or ``--set``
-            is given beside systems.
+            is given beside ``--system`` or without a bundle.
     """
     from ..evaluation.systems import parse_system
     from ..evaluation.systems.specification import system_from_mapping
@@ -58,7 +58,8 @@ def given_systems(options: argparse.Namespace) -> "List[SystemSpec]":
 
 
 def _trained_options(bundle: "Bundle") -> Dict[str, str]:
-    """The options with which the checkpoint was made to decode, as ``translate`` takes them."""
+    """The decoding options that were set in the training of the bundle's checkpoint, with which
+    ``translate`` decodes it: {name: text}."""
     from ..export.runtime_bundle import trained_options
     from ..loading.checkpoints import read_checkpoint
 
@@ -100,7 +101,7 @@ def given_text(options: argparse.Namespace) -> Optional[str]:
     if options.text is not None and options.gen_subset != SUBSET:
         raise ValueError(
             f"--gen-subset {options.gen_subset}: --text is translated instead of a sentence of the"
-            " data; leave one of both out"
+            " data; leave one of the two out"
         )
     text, bundle = _standard_line() if options.text == "-" else options.text, given_bundle(options)
     if bundle is not None:

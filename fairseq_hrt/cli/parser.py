@@ -35,7 +35,7 @@ class HelpFormatter(argparse.HelpFormatter):
         chosen = [action for group in groups if group.required for action in group._group_actions]
         needed = [one for one in actions if (one.required and one.option_strings) or one in chosen]
         positional = [one for one in actions if not one.option_strings]
-        # Shown as [OPTIONS].
+        # Stands for all options that are not required.
         others = [argparse.Action([], "options", nargs="?", metavar="OPTIONS")]
         if len(actions) == len(needed) + len(positional):
             others = []

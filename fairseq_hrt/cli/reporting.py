@@ -19,7 +19,7 @@ from ..native.io.escaping import printable
 from ..native.io.files import WINDOWS
 from ..native.io.streams import STANDARD_OUTPUT
 
-# Characters of a message; one that lists all choices has fewer.
+# The most characters of a message; messages that list all choices are shorter.
 LONGEST_MESSAGE = 4000
 
 
@@ -54,7 +54,7 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
     one line on the standard error.
 
     Args:
-        parser: its ``exit`` prints that line and ends the process.
+        parser: its ``exit`` writes that line and ends the process.
 
     Raises:
         SystemExit: an error or a signal has ended the work.
@@ -67,7 +67,7 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
         write_output("")
     except BrokenPipeError as error:
         _discard_output()
-        # The reader (`| head`) has seen enough. A pipe that was given by name is another matter.
+        # The reader (`| head`) has seen enough. For a pipe that was given by name it is an error.
         if error.filename not in (None, STANDARD_OUTPUT):
             parser.exit(2, f"error: {error}\n")
     except KeyboardInterrupt:
@@ -98,7 +98,7 @@ def write_output(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        # Python does not say which file.
+        # Python's error does not name the file.
         raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from None
 
 

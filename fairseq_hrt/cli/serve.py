@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> None:
     if options.workers < 1:
         raise ValueError(f"--workers {options.workers}: give at least 1 process")
     if options.workers > 1 and WINDOWS:
-        # There a process cannot be asked to finish what it has accepted.
+        # On Windows a worker cannot be asked to finish the requests that it has accepted.
         raise ValueError(
             f"--workers {options.workers}: on Windows one process answers; give --threads instead"
         )

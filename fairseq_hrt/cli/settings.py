@@ -98,11 +98,11 @@ def given_settings(options: argparse.Namespace) -> Dict[str, str]:
 
 def read_settings(pairs: Sequence[str], more: Container[str] = ()) -> Dict[str, str]:
     """Splits the values of ``--set``: ``["beam=5"]`` becomes ``{"beam": "5"}``. ``more``: names
-    that are permitted besides options of decoding.
+    that are permitted besides those of decoding options.
 
     Raises:
-        ValueError: a value lacks ``=``; or its option is given twice, has a value that is not
-            permitted, is for another option of the command, or is none of decoding.
+        ValueError: an entry lacks ``=``; or its option is given twice, has a value that is not
+            permitted, does not exist, or is not one of decoding.
     """
     settings: Dict[str, str] = {}
     for pair in pairs:

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     """Decodes the sentence with every system and shows its passes.
 
     Raises:
-        ValueError: the data have no sentence of this number, or two systems share a name.
+        ValueError: the data have no sentence number ``--sentence``, or two systems share a name.
     """
     from ..evaluation import sentence_trace
     from ..evaluation.step_colours import use_colour

@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 # Sentences decoded together where --batch-size names no other number; batches read at a time, whose
 # sentences are sorted by length.
 BATCH, BATCHES = 32, 32
-# Takes input lines, undecoded, and their output.
+# Called with undecoded input lines, and the bytes of the output for them.
 Sink = Callable[[List[bytes], bytes], None]
 
 
@@ -144,7 +144,7 @@ def planned(options: argparse.Namespace) -> Tuple[List[Job], Dict[str, str]]:
     if options.line_buffered and (options.batch_size or 1) > 1 and not options.split_sentences:
         raise ValueError(
             f"--batch-size {options.batch_size}: with --line-buffered each line is decoded alone;"
-            " leave one of both out"
+            " leave one of the two out"
         )
     options.batch_size = options.batch_size or BATCH
     if options.alignments and options.split_sentences:

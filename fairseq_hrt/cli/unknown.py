@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from ..native.bundles.translation import Line
 
 logger = logging.getLogger(__name__)
-# Lines that are named; further ones are only counted.
+# Lines with a warning of their own; further ones are only counted.
 NAMED = 3
-# Words that are named of a line, and characters of each.
+# The most words of a line that its warning lists, and the most characters of each.
 WORDS, LONGEST = 5, 40
 
 

@@ -1,4 +1,4 @@
-"""Supports ``fairseq-train --bf16`` on a CPU, and reports ``--fp16`` and ``--amp`` there.
+"""Supports ``fairseq-train --bf16`` on a CPU; refuses ``--fp16`` and warns of ``--amp`` there.
 
 fairseq 0.12.2 assumes a TPU with ``--bf16`` (options.py:200) and stops if there is none; set by
 Hydra, it calls CUDA in the first update. With this repair the flag means a TPU only if torch_xla is
@@ -7,8 +7,8 @@ optimizer in float32 (:mod:`.bfloat16_products`); on a GPU nothing changes. Chec
 are those of a float32 training: they load everywhere, and training can be resumed with or without
 the flag.
 
-``--fp16`` needs CUDA and is refused on a CPU; ``--amp`` has no effect there, and a warning reports
-that. The memory-efficient variants of the options work as they are.
+``--fp16`` needs CUDA; ``--amp`` has no effect on a CPU. The memory-efficient variants of the
+options work as they are.
 """
 
 import importlib.util

@@ -1,6 +1,6 @@
 """Escapes text for error messages, and ends a command with an error of one line.
 
-Imports only the standard library, since it is imported before torch and fairseq. The start-up line
+Imports only the standard library, since it is imported before torch and fairseq. :mod:`.startup`
 loads ``compat`` without its parent package; therefore ``native/io/escaping.py`` is loaded from its
 path instead of imported by name.
 """

@@ -1,8 +1,8 @@
 """Makes ``fairseq-generate --num-shards N --shard-id I`` decode only its shard.
 
 fairseq 0.12.2 uses the number of processes, which is always 1, as the number of shards
-(fairseq_cli/generate.py:152), so that every shard is the whole set. Now the larger of both numbers
-is used, as in fairseq_cli/eval_lm.py:296.
+(fairseq_cli/generate.py:152), so that every shard is the whole set. Now the larger of that number
+and ``--num-shards`` is used, as in fairseq_cli/eval_lm.py:296.
 """
 
 from typing import Any

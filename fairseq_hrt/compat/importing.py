@@ -228,7 +228,10 @@ class RepairingFinder(importlib.abc.MetaPathFinder):
                 # repairs
                 status.failed[module.__name__] = f"{type(error).__name__}: {error}"
                 logger.warning(
-                    "the repair %s of %s failed: %s", repair.name, module.__name__, error
+                    "the repair %s of %s failed: %s; fairseq-hrt doctor names the fix",
+                    repair.name,
+                    module.__name__,
+                    error,
                 )
 
 

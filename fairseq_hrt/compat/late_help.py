@@ -37,7 +37,7 @@ def _hold_back_help(parser: Any, without_help: Sequence[str]) -> None:
     def first(args: Any = None, namespace: Any = None) -> Any:
         del parser.parse_known_args
         found, unknown = parse_known(without_help, namespace)
-        # fairseq fails where one of these is not given, unless there is no such option.
+        # fairseq fails if one of these is None, but accepts a namespace without it.
         for name in ("arch", "task"):
             if getattr(found, name, "") is None:
                 delattr(found, name)

@@ -38,8 +38,8 @@ class MismatchedWeightsError(RuntimeError):
 
 
 def explanation(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """States how the parameters of a checkpoint differ from those of a model, and what to do; empty
-    if they are the same.
+    """How the parameters of a checkpoint differ in names or shapes from those of a model, and what
+    to do; empty if they do not.
 
     Args:
         found, wanted: tensors by name, of the checkpoint and of the model.
@@ -53,7 +53,7 @@ def explanation(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
         )
     sizes = _unlike(_sizes(found), _sizes(wanted))
     if sizes:
-        told.append(f"the checkpoint has {', '.join(sizes)}: build it with the checkpoint's")
+        told.append(f"the checkpoint has {', '.join(sizes)}: build the model with its values")
     if not words and not sizes:
         told += _difference(found, wanted)
     return "; ".join(told)
@@ -154,8 +154,8 @@ def _unshared(first: str, found: Mapping[str, Any]) -> str:
 
 
 def _differ(one: Any, other: Any) -> bool:
-    """Whether tensors of one shape have different numbers. Other shapes are named when they are
-    loaded."""
+    """Whether two tensors of the same shape hold different numbers. False for tensors of different
+    shapes, which are refused when they are loaded."""
     same = one.data_ptr() == other.data_ptr() or one.shape != other.shape
     return not (same or one.equal(other))
 
@@ -176,7 +176,8 @@ def _explained(load: Any, model: Any, state_dict: Any, *args: Any, **kwargs: Any
 
 
 def _noted(read: Any, *args: Any, **kwargs: Any) -> Any:
-    """Reads a checkpoint by fairseq's ``load_checkpoint_to_cpu``, and notes its configuration."""
+    """Reads a checkpoint by fairseq's ``load_checkpoint_to_cpu``, and stores its ``cfg`` for
+    :func:`_different_options`."""
     state = read(*args, **kwargs)
     _configuration.set(state.get("cfg"))
     return state
@@ -186,7 +187,7 @@ def _resumed(load: Any, trainer: Any, filename: Any, *args: Any, **kwargs: Any) 
     """Calls ``load``, fairseq's ``Trainer.load_checkpoint(filename, reset_optimizer=False, ...)``,
     and returns its result. Raises ValueError, with an explanation, if the checkpoint's parameters
     do not fit the model or, unless ``reset_optimizer``, its optimizer's state or its options do
-    not. With ``reset_optimizer`` other options of the Transformer are a warning."""
+    not. With ``reset_optimizer``, options of the Transformer that differ are warned of."""
     anew = kwargs.get("reset_optimizer", args[0] if args else False)
     _configuration.set(None)
     try:
@@ -212,7 +213,7 @@ def _resumed(load: Any, trainer: Any, filename: Any, *args: Any, **kwargs: Any) 
 def _require_same_options(trainer: Any, filename: Any) -> None:
     """Raises ValueError if the model has changed the checkpoint's parameters to fit its own options
     (see ``decoder.refitted``), since the optimizer's state would not fit the changed parameters; or
-    if criterion, optimizer or options that change what the model computes are other ones."""
+    if the criterion, the optimizer or options that change what the model computes differ."""
     changed = getattr(getattr(trainer.get_model(), "decoder", None), "refitted", "")
     different = _different_options(trainer.cfg)
     if different:

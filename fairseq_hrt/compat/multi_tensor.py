@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from .importing import around
 
-# Numbers whose square roots are held together.
+# The most square roots that Adam's update holds in memory at a time.
 _AT_ONCE = 2**24
 
 
@@ -66,8 +66,8 @@ def _update(group: Dict[str, Any], parameters: List[Any], states: List[Dict[str,
 
 
 def _parts(sizes: Sequence[int], most: int) -> Iterator[slice]:
-    """Divides a list of tensors, of ``sizes`` numbers each, into parts of at most ``most`` numbers
-    or of a single tensor."""
+    """Yields slices that divide a list of tensors, of ``sizes`` numbers each, into parts of at most
+    ``most`` numbers or of a single tensor."""
     begin = total = 0
     for place, size in enumerate(sizes):
         if total + size > most and place > begin:

@@ -28,8 +28,9 @@ def _translated(load: Any, filenames: Any, *args: Any, **kwargs: Any) -> Any:
         source, target = map(escaped, own)
         raise ValueError(
             f"{filenames[-1]} was trained from {target} to {source}, not from {source} to {target}:"
-            " swap --source-lang and --target-lang, or take a model of this direction (one of both:"
-            f" --model-overrides \"{{'source_lang': '{source}', 'target_lang': '{target}'}}\")"
+            " swap --source-lang and --target-lang, or take a model of this direction (for a model"
+            " of both directions give --model-overrides"
+            f" \"{{'source_lang': '{source}', 'target_lang': '{target}'}}\")"
         )
     return loaded
 
@@ -48,7 +49,7 @@ def _stored(state_dict: Any, trainer: Any) -> Any:
 
 REPAIR = around(
     "swapped-languages",
-    "a model decodes text of its target language without a word",
+    "fairseq decodes with source and target language swapped, without a warning",
     {
         "fairseq.checkpoint_utils:load_model_ensemble_and_task": _translated,
         "fairseq.trainer:Trainer.state_dict": _stored,

@@ -59,7 +59,7 @@ class Result:
         signature: engine, task, checkpoint and decoding options by name, see
             :meth:`.systems.System.signature`.
         hypotheses: the translations as detokenised text, in the order of the test set.
-        best: the same as tokens with scores, as decoding found them.
+        best: the translations as tokens with scores, as decoding found them.
         quality: the scores of ``hypotheses``.
         timings: the times by batch size.
         raw: the latencies of raw lines translated one at a time, text preparation included; None
@@ -162,13 +162,15 @@ def compare(
     for name in [*references, *([identical_to] if identical_to else [])]:
         if name not in names:
             raise ValueError(
-                f"reference {name!r} is not one of the systems {names}; name one of these"
+                f"{name!r} (--ratio-to or --identical-to) is not one of the systems {names}; name"
+                " one of these"
             )
     if raw is not None:
         different = differing_sentences(systems[0], raw.pipeline, raw.lines)
         if different:
             logger.warning(
-                "%d of %d raw lines are prepared differently from the data",
+                "%d of %d raw lines are prepared differently from the data; check --sources,"
+                " --tokenizer, --subwords and --codes",
                 different,
                 len(raw.lines),
             )
@@ -213,7 +215,8 @@ def compare(
 
 
 def decode_all(system: System, batch_size: int) -> List[Hypothesis]:
-    """The best hypothesis of each sentence of the system's data, in the order of the data."""
+    """The best hypothesis of each sentence of the system's data, in the order of the data;
+    ``batch_size`` sentences are decoded at a time."""
     ids = list(range(len(system.dataset)))
     best: Dict[int, Hypothesis] = {}
     with Progress("sentences", len(ids), visible=True) as progress:
@@ -273,8 +276,8 @@ def source_texts(system: System) -> List[str]:
 
 
 def environment(threads: int) -> Dict[str, str]:
-    """What a report states about the machine, by name: processor, GPU if there is one, ``threads``,
-    the versions of Python and of packages, and the commit of this package."""
+    """Facts about the machine for a report, {name: text}: processor, GPU if there is one,
+    ``threads``, the versions of Python and of packages, and the commit of this package."""
     from ..native import __version__
 
     entries = {

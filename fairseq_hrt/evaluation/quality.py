@@ -24,7 +24,7 @@ class Quality:
         bleu: sacreBLEU, 0 to 100.
         bleu_signature: sacreBLEU's description of how BLEU was computed.
         chrf: chrF2, 0 to 100.
-        chrf_signature: the same for chrF.
+        chrf_signature: sacreBLEU's description of how chrF was computed.
         valid_share: share of hypotheses that are one of the valid translations, 0 to 1; None if
             these are not known.
         rouge: F1 of ``ROUGE-1``, ``ROUGE-2`` and ``ROUGE-L`` by these names, 0 to 100, mean over
@@ -178,7 +178,7 @@ def build_detokenizer(name: Optional[str], recipe: Optional[TextRecipe] = None) 
     Args:
         name: ``moses:LANGUAGE``, e.g. ``moses:de``: sacremoses with the language's rules, which
             also undoes escapes such as ``&quot;``; ``none``: lines stay as they are; None: the
-            detokeniser of ``recipe``, and without a recipe as ``none``.
+            detokeniser of ``recipe``; without a recipe lines stay as they are.
         recipe: the text preparation of a bundle.
 
     Raises:

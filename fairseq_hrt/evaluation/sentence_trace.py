@@ -15,8 +15,8 @@ from ..engine import attached
 from ..native.io.escaping import printable
 from .systems import System
 
-# States of a cell: nothing known yet; a guess that will not stay; one that will, but is not
-# confirmed yet; made final by this pass; made final before.
+# States of a cell: no word yet; a guess that a later pass will change; a guess that will stay, but
+# is not confirmed yet; a word that this pass made final; a word that an earlier pass made final.
 OPEN, WRONG, RIGHT, FIXED, SETTLED = range(5)
 STATES = ("open", "wrong", "right, not confirmed", "fixed now", "settled")
 

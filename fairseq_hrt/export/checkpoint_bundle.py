@@ -74,7 +74,7 @@ def pack(
             add_runtime(bundle, runtime, data=data, lines=lines, shortlist=shortlist)
 
     engine = "torch" if runtime is None else "native"
-    # Given once more, those without effect are refused.
+    # Given to from_pretrained, too, which refuses options without effect.
     options: Dict[str, Any] = described.get("options") or {}
 
     def check(made: Path) -> None:

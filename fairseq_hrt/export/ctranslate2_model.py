@@ -27,8 +27,8 @@ from ..native.io.files import new_folder, remove_leftovers
 # Largest difference of a log-probability between fairseq and the converted model, weights in
 # float32.
 TOLERANCE = 1e-3
-# CTranslate2's name of the padding. It may write it, which fairseq never does, unless called with
-# suppress_sequences=[["<blank>"]].
+# CTranslate2's padding symbol. CTranslate2 may write it, which fairseq never does, unless called
+# with suppress_sequences=[["<blank>"]].
 PADDING = "<blank>"
 
 
@@ -166,7 +166,7 @@ def export(
     Raises:
         ValueError: the folder exists, CTranslate2 is not installed or does not support the
             quantization, the model cannot be converted (:func:`check_exportable`), or the converted
-            one does not compute the same.
+            one's log-probabilities differ from fairseq's.
     """
     ctranslate2 = import_ctranslate2()
     if quantization is not None and quantization not in stored_types():

@@ -31,16 +31,16 @@ logger = logging.getLogger(__name__)
 
 # The task of DA-Transformer's second release; of its first one, and of FA-DAT.
 _DAT, _FIRST = "translation_dat_task", "translation_lev_modified"
-# fairseq's tables have rows for padding and what stands before it.
+# Rows of fairseq's position tables before that of the first position: the ids up to padding.
 _OFFSET = 2
 _PAD, _EOS = 1, 2
-# fairseq's names, of those that both engines have.
+# The activation functions that both engines have, by fairseq's names.
 _ACTIVATIONS = ("relu", "gelu", "gelu_fast", "gelu_accurate", "tanh")
-# Sinusoids of so many positions are made, whatever the file holds.
+# The most positions that a file may name; a table of sinusoids is made for all of them.
 _LONGEST = 1 << 16
-# Classes of their length head; lengths count <s> and </s>.
+# Classes of their length classifier, and the symbols, <s> and </s>, that their lengths include.
 _CLASSES, _ENDS = 256, 2
-# Their names of the decoder's parts, and ours.
+# Our names of the links' parameters, and theirs; their decoding strategies, and ours.
 _LINKS = {"query": "query_linear", "key": "key_linear", "gate": "gate_linear"}
 _STRATEGIES = {
     "greedy": "greedy", "lookahead": "lookahead", "viterbi": "viterbi",
@@ -379,7 +379,7 @@ class _Converter:
         differences."""
         options, biases = self.options, np.zeros(_CLASSES, np.float32)
         if self.settings.switch("pred_length_offset"):
-            # The middle class of ours is two words less.
+            # 4 more classes move the middle by 2: each class then means 2 less, <s> and </s>.
             more = 2 * _ENDS
             head = np.concatenate([head, np.zeros((more, head.shape[1]), np.float32)])
             biases = np.concatenate([biases, np.full(more, NEVER, np.float32)])
@@ -392,7 +392,8 @@ class _Converter:
         self.parameters["decoder.length_head.output.bias"] = biases
 
     def _decoding(self) -> None:
-        """Sets the model's default decoding options to what the original plugin would do."""
+        """Adds to :attr:`options` the decoding defaults by which the model is decoded as by its
+        original plugin; logs a warning for an option that has no equivalent."""
         read, options = self.settings, self.options
         theirs = read.text("decode_strategy", "lookahead")
         if theirs not in _STRATEGIES:

@@ -96,7 +96,7 @@ def _block(keys: List[np.ndarray], groups: List[np.ndarray]) -> _Block:
 
 
 def _different(parts: Iterable[np.ndarray]) -> np.ndarray:
-    """The distinct numbers in all arrays together, sorted.
+    """The distinct numbers in all arrays ``parts`` together, sorted, as one array.
 
     Arrays of similar length are merged first, as in merge sort: near-linear time.
     """

@@ -17,13 +17,14 @@ from .validation_data import Sentences, sampled, validation_sides
 
 logger = logging.getLogger(__name__)
 
-# A preparation that gives back fewer of the sentences than LIMIT is refused; fewer than GOOD are
-# warned about, and so is one that another surpasses by MARGIN.
+# A recipe that gives back a smaller share of the sentences than LIMIT is refused; for one below
+# GOOD, or that another surpasses by MARGIN, a warning is logged.
 LIMIT, GOOD, MARGIN = 0.5, 0.9, 0.05
 # Signs that punctuation normalisation replaces wherever they stand.
 _TYPOGRAPHIC = re.compile("[„“”–—´‘‚’…«»]")
 _ESCAPE = re.compile("&(apos|quot|amp|lt|gt|#124|#91|#93);")
-# A punctuation mark on its own, as tokenisers leave it; this share of sentences shows one.
+# A punctuation mark on its own, as tokenisers leave it. Text looks tokenised if more than this
+# share of its sentences have one.
 _APART = re.compile(r"(?<!\S)[.,!?;:。，！？](?!\S)")
 TOKENISED = 0.2
 
@@ -139,8 +140,8 @@ def find_recipe(
         )
         raise ValueError(
             f"text preparation {chosen}, so raw text would reach the model as words that differ"
-            f" from those of its training; {advice}, or, to skip this comparison, give --data a"
-            " folder that holds only the dictionaries"
+            f" from those of its training; {advice}, or, to leave out this check against the"
+            " validation set, give --data a folder that holds only the dictionaries"
         )
     for doubt in _doubts(chosen, best, samples):
         logger.warning("text preparation %s; %s", chosen, doubt)
@@ -156,7 +157,7 @@ def _doubts(chosen: Fit, best: Fit, samples: Tuple[Sentences, Sentences]) -> Ite
     # Any text comes back from spaces alone.
     separated = tokenization.name == "space" and best.recipe.tokenization.name == "moses"
     if surpassed or (separated and best.evidence[0] > 0):
-        yield str(best)
+        yield f"{best}; leave --tokenizer out to take that recipe"
     elif chosen.share < GOOD:
         yield (
             "the other sentences were prepared otherwise, or by subwords with a vocabulary"

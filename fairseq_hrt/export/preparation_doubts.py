@@ -1,5 +1,5 @@
-"""What raw lines need beside a recipe that seems to fit: steps that the sources went through for
-good, and that the round trip from text to text cannot show."""
+"""What raw lines need besides a recipe that seems to fit: steps that are not undone when the
+sources are turned into raw text, so that preparing this text again does not show them."""
 
 import re
 from collections import Counter
@@ -21,9 +21,10 @@ LONG_WORD = 10
 
 
 def steps_for_good(sample: Sentences, recipe: TextRecipe) -> Iterator[str]:
-    """Yields what raw lines seem to need beside ``recipe``, because the sources went through it for
-    good: language tokens, segmentation, a true-caser, …. The raw text of ``sample`` is not known,
-    and what is left of it always comes back."""
+    """Yields, as texts for warnings, the steps that raw lines seem to need besides ``recipe``:
+    language tokens, segmentation, a true-caser, …. ``recipe`` does not undo them, so sentences that
+    it turns into raw text and prepares again come back unchanged, and the steps must be seen in the
+    words of ``sample``, whose raw text is not known."""
     count, tags = len(sample.words), _language_tokens(sample.words)
     bodies = [_behind(words, tags) for words in sample.words]
     if tags:

@@ -39,7 +39,8 @@ logger = logging.getLogger(__name__)
 MakeModel = Callable[..., Tuple[Header, Dict[str, np.ndarray]]]
 # Sentences that are compared.
 SENTENCES = 100
-# With float32 weights only the order of sums differs from PyTorch.
+# The most by which a log-probability with float32 weights may differ from PyTorch's: only the
+# order of sums is another.
 LARGEST_DIFFERENCE = 0.01
 
 

@@ -45,7 +45,7 @@ from ..native.decoding import Hypothesis
 from ..native.families import GRAPH_MODELS
 from ..native.io.forks import renew_in_forks
 
-# Decoders that are kept, each with its own options.
+# The most generators that are kept, each for other options.
 DECODERS = 8
 
 

@@ -66,7 +66,7 @@ def sampled(
     Args:
         rows: the ids of each sentence of this side.
         words: the dictionary of this side.
-        subwords: the kind of subwords.
+        subwords: the kind of subwords, e.g. ``sentencepiece``.
         data: the folder, for messages.
         join: turns subwords, separated by spaces, into words.
         sources: the raw text of each sentence; None: unknown, and sentences of more than LONGEST

@@ -222,8 +222,8 @@ def require_known_task(name: object, subject: str) -> str:
             }
         )
         raise ValueError(
-            f"{subject} names the task {shown(name)}, which a file may not choose"
-            f" ({', '.join(known)}): give the task yourself, as task=NAME"
+            f"{subject} names the task {shown(name)}, which a file may not choose (it may choose"
+            f" {', '.join(known)}): give the task yourself, as task=NAME"
         )
     return str(name)
 

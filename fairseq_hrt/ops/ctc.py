@@ -26,8 +26,8 @@ def ctc_best_alignment(
     with a maximum instead of the sum).
 
     Args:
-        log_probs: ``[B, T, V]``.
-        targets: LongTensor ``[B, n]``.
+        log_probs: ``[B, T, V]``, log-probability of each word at each position.
+        targets: LongTensor ``[B, n]``, ids of the target words.
         lengths, target_lengths: LongTensors ``[B]``, positions and target words of each sentence.
         blank: id of the blank.
 
@@ -63,9 +63,10 @@ def ctc_best_alignment(
 def _best_states(
     emitted: Tensor, skips: Tensor, lengths: Tensor, target_lengths: Tensor
 ) -> Tuple[Tensor, Tensor]:
-    """The best path through the states ``_ y_1 _ … y_n _`` of each sentence, LongTensor ``[B, T]``
-    of state indices, and its log-probability ``[B]``. For the arguments see ``best_states`` of
-    fused/ctc.py, which writes 0 behind the last position; here the last state is repeated there."""
+    """The best path through the S states ``_ y_1 _ … y_n _`` of each sentence, as state indices,
+    LongTensor ``[B, T]``, the last one repeated behind the last position; and its log-probability
+    ``[B]``. ``emitted`` ``[B, T, S]`` are log-probabilities of the states' tokens, ``skips``
+    ``[B, S]`` is True for states that may follow the state two places before them."""
     (batch, positions, states), lowest = emitted.shape, float("-inf")
     state = torch.arange(states, device=emitted.device)
     best = torch.where(state < 2, emitted[:, 0], lowest)  # [B, 2n + 1]
@@ -111,8 +112,8 @@ def expected_counts(
     """The expected number of times that each n-gram of the target is printed.
 
     Args:
-        log_probs: ``[B, T, V]``.
-        targets: LongTensor ``[B, n]``.
+        log_probs: ``[B, T, V]``, log-probability of each word at each position.
+        targets: LongTensor ``[B, n]``, ids of the target words.
         lengths: LongTensor ``[B]``, positions of each sentence.
         order: the number of words of an n-gram.
         blank: id of the blank.
@@ -184,8 +185,8 @@ def ctc_ngrams(
     that limit, it differs from the exact number only by texts of fewer than order - 1 words.
 
     Args:
-        log_probs: ``[B, T, V]``.
-        targets: LongTensor ``[B, n]``, padded on the right.
+        log_probs: ``[B, T, V]``, log-probability of each word at each position.
+        targets: LongTensor ``[B, n]``, ids of the target words, padded on the right.
         lengths, target_lengths: LongTensors ``[B]``, positions and target words of each sentence.
         order: the number of words of an n-gram.
         blank: id of the blank.

@@ -291,8 +291,9 @@ def _backward(terms: _Terms) -> _Scan:
 def _has_path(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tensor:
-    """Whether any path emits the target, at whatever probability above 0: BoolTensor ``[B]``. For
-    the arguments see :func:`dag_log_likelihood`."""
+    """Whether any path emits the target, at whatever probability above 0: BoolTensor ``[B]``.
+    ``match`` ``[B, T, L]`` and ``links`` ``[B, L, L]`` are log-probabilities; the lengths ``[B]``
+    are those of targets and graphs."""
     joined = (only_inside(links, vertex_lengths) > float("-inf")).float()  # [B, L, L]
     emits = match > float("-inf")
     rows, last = torch.arange(len(match), device=match.device), target_lengths - 1  # [B] each

@@ -32,8 +32,9 @@ def follow_pointers(pointers: Tensor, start: Tensor, count: int) -> Tensor:
 
 
 def between_words(probabilities: Tensor, tokens: Tensor, chances: Tensor) -> Tensor:
-    """The result of :func:`.without_repeats` as probabilities P(v | u) ``[B, L, L]`` instead of
-    logarithms, computed by matrix products.
+    """Links between different words, summed over all repetitions of the first word: the result of
+    :func:`.without_repeats`, but as probabilities P(v | u) ``[B, L, L]`` instead of logarithms, and
+    computed by matrix products.
 
     With M and D of that function, (I - M)^(-1) D = … (I + M^4) (I + M^2) (I + M) D. M is strictly
     triangular, so log2(L) factors suffice; nothing is negative, so nothing cancels.
@@ -82,7 +83,8 @@ def fixed_viterbi(
     allowed: Tensor,
     powers: Tensor,
 ) -> FixedPaths:
-    """The search of :func:`.joint_viterbi` in fixed shapes, by one or two kernels for each length.
+    """The path with the largest score / k ** beta over all numbers k of inner vertices, as
+    :func:`.joint_viterbi` finds it, but in fixed shapes, by one or two kernels for each k.
 
     Args:
         links: ``[B, L, L]``, log P(v | u).

@@ -37,7 +37,7 @@ def passing_probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
 
     Args:
         links: ``[B, L, L]``, log P(v | u), -inf for v <= u.
-        vertex_lengths: LongTensor ``[B]``.
+        vertex_lengths: LongTensor ``[B]``, vertices of each graph.
 
     Returns:
         ``[B, L]``, 0 behind the last vertex; differentiable; float32 at least.

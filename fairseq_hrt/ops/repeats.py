@@ -8,7 +8,8 @@ from .checks import check, only_inside, probabilities
 
 #: Rows that sum to less may have lost probability to underflow in float32; they are recomputed.
 LEAST_MASS = 1e-20
-#: From this many vertices on a system is solved for each word; below, one for all is faster.
+#: Graphs with at least this many vertices are solved word by word; for smaller ones, a single
+#: system for all words is faster.
 _LARGE = 512
 
 
@@ -41,7 +42,7 @@ def without_repeats(
         tokens: LongTensor ``[B, L]``, the token that each vertex writes.
         token_scores: ``[B, L]``, what a repetition at v adds besides its link: log P(token | v),
             maybe times a weight, or 0.
-        vertex_lengths: LongTensor ``[B]``.
+        vertex_lengths: LongTensor ``[B]``, vertices of each graph.
 
     Returns:
         Log-probabilities ``[B, L, L]``; equal to ``links`` if no two linked vertices write the same

@@ -33,11 +33,11 @@ class MixedTargetDataset(LanguagePairDataset):
     distilled ones as ``distilled_target`` ``[B, T']``.
 
     Lengths, filters and batches follow the longer of the two targets. ``raw_sizes`` and
-    ``distilled_sizes`` ``[n]`` are the tokens of each.
+    ``distilled_sizes`` ``[n]`` are the numbers of tokens in the raw and in the distilled targets.
 
     Args:
         raw: a data set of sources and raw targets.
-        distilled: one of the same sources and distilled targets.
+        distilled: a data set of the same sources and their distilled targets.
     """
 
     def __init__(self, raw: LanguagePairDataset, distilled: LanguagePairDataset) -> None:
@@ -238,7 +238,8 @@ def with_drawn_targets(batch: Dict[str, Any], cfg: Any, update: int, pad: int) -
 
 
 def shortest_target_sizes(data: LanguagePairDataset, raw_probability: float) -> np.ndarray:
-    """Tokens of the shortest target that each sentence may be trained on: ``[n]``."""
+    """The number of tokens of the shortest target that each sentence may be trained on, ``[n]``;
+    ``raw_probability`` is the probability that a raw target is drawn."""
     if not isinstance(data, MixedTargetDataset):
         return target_sizes(data)
     if raw_probability in (0, 1):

@@ -50,10 +50,11 @@ class FamilyLoss(FairseqCriterion):
     """The base class of the families' criterions.
 
     Attributes:
-        family: name of the family whose task adds the training samples to the batches.
+        family: name of the family whose task adds to each batch the entries that the criterion
+            reads.
 
     Raises:
-        ValueError: another task is trained.
+        ValueError: ``task``, the task of the training, is not that family's.
     """
 
     family: str
@@ -63,7 +64,7 @@ class FamilyLoss(FairseqCriterion):
         if getattr(task, "family", None) != self.family:
             record = BY_NAME[self.family]
             raise ValueError(
-                f"--criterion {' or '.join(record.losses)} needs the training samples of --task"
+                f"--criterion {' or '.join(record.losses)} needs the batches of --task"
                 f" {record.task}: give that task"
             )
 

@@ -77,8 +77,8 @@ class ConfiguredTransformer(TransformerModelBase):
         """fairseq's forward pass.
 
         Raises:
-            ValueError: the model is being trained by another task; the family's own task makes the
-                samples that its criterion needs.
+            ValueError: the model is being trained by another task, whose batches lack the entries
+                that the family's criterion reads.
         """
         family = BY_NAME[self.decoder.family]
         if self.training and family.losses:

@@ -17,12 +17,13 @@ from fairseq.data import (
 
 
 def source_sizes(data: LanguagePairDataset) -> np.ndarray:
-    """Tokens of each source, ``</s>`` counted: ``[n]``."""
+    """The number of tokens of each source, ``</s>`` included: integers ``[n]``."""
     return _sizes(data.src, data.src_sizes)
 
 
 def target_sizes(data: LanguagePairDataset) -> np.ndarray:
-    """Tokens of each target, ``</s>`` counted, or of the longer of two: ``[n]``."""
+    """The number of tokens of each target, ``</s>`` included: integers ``[n]``. For sentences with
+    a raw and a distilled target it is that of the longer one."""
     return _sizes(data.tgt, data.tgt_sizes)
 
 

@@ -28,8 +28,8 @@ EVAL_BLEU_TOKENIZER = option(
 )
 # Decoding options for which a family has another default than the schema.
 TASK_DEFAULTS = {name: value for family in FAMILIES for name, value in family.default.items()}
-# Other conditions in training: these are used by validation BLEU alone, as a checkpoint does not
-# pass them on to later decodings.
+# Options that have another condition in training than in decoding: only validation BLEU uses them,
+# as a checkpoint does not pass them on to later decodings.
 _IN_TRAINING = {
     "rescore_path": given("eval_bleu"),
     "engine": given("eval_bleu"),

@@ -106,18 +106,18 @@ def refuse_unread(values: Mapping[str, Any]) -> None:
 
 
 def refuse_extras(options: Mapping[str, Any], *, training: bool = False) -> None:
-    """Refuses options that ask for a part of fairseq's Transformers that the families' lack.
+    """Refuses options for parts of fairseq's Transformers that the families' models do not have.
 
     Args:
-        options: a model's, by their names on the command line.
-        training: a training begins; of a trained model those that act only in training do not
-            matter.
+        options: a model's options, {name on the command line: value}.
+        training: True when a training begins: options that have an effect only in training are
+            refused, too.
 
     Raises:
-        ValueError: there is such an option; the message names it.
+        ValueError: such an option is given; the message names it.
     """
     for name in (*_NOT_OF_FAMILIES, *(_NOT_IN_TRAINING if training else ())):
         if options.get(name):
             raise ValueError(
-                f"{flag(name)}: only fairseq's own Transformers have this part; leave it out"
+                f"{flag(name)}: only fairseq's own Transformers support this option; leave it out"
             )

@@ -44,7 +44,7 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
     """
     with Doing(f"loading {printable(spec.name)}"):
         system = _loaded(spec, data)
-    # Our tasks say it themselves, with a reason where only PyTorch can decode.
+    # This package's tasks log the engine themselves, with the reason if only PyTorch can decode.
     if system.generator is None or not isinstance(system.task, DecodingTask):
         engine = _CALLED[system.engine]
         logger.info("%s: decoding with %s: %s weights", spec.name, engine, system.dtype)
@@ -53,7 +53,7 @@ def load_system(spec: SystemSpec, data: Sequence[str]) -> System:
 
 def _loaded(spec: SystemSpec, data: Sequence[str]) -> System:
     if spec.engine == "ctranslate2":
-        # Not for everybody: the package is an optional one.
+        # Imported here: CTranslate2 is an optional dependency.
         from .ctranslate2_system import CTranslate2System
 
         return CTranslate2System(spec, data)

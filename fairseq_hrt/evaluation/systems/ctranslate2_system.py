@@ -68,7 +68,7 @@ class CTranslate2System(System):
         self.task_name, self.options = "ctranslate2", self.config.generation
         source, target = self.task.source_dictionary, self.task.target_dictionary
         kind, self.folder = spec.options.get("compute_type", "float32"), Path(spec.path)
-        # Positions of the decoder, which a converted model does not tell.
+        # The decoder's number of positions, which a converted model does not store.
         self.positions = self.config.task.max_target_positions
         if not self.folder.is_dir():
             self._temporary = tempfile.TemporaryDirectory(prefix="fairseq_hrt_")
@@ -76,7 +76,8 @@ class CTranslate2System(System):
             (model, *_), saved = load_models([spec.path], self.config, self.task, self.device)
             self.read_as = saved.task
             self.positions = int(model.max_decoder_positions())  # type: ignore[operator]
-            # Kept as it is computed with, so that the size on disk is the size of what is measured.
+            # Stored in the type that it is computed with, so that the size on disk is that of the
+            # weights that are measured.
             stored = kind if kind in stored_types() else None
             export(model, source, target, self.folder, quantization=stored)
         check_dictionaries(self.folder, source, target)

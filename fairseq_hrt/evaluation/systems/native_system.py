@@ -26,8 +26,8 @@ from ...native.text.dictionary import Words
 from .specification import SystemSpec
 from .system import System
 
-# Not options of fairseq-generate but of the native engine: a lex or vmap file (a bundle's own:
-# true).
+# Options that are read here: the type of the weights, and the shortlist (a lex or vmap file, or
+# true for the bundle's own).
 OWN = ("weights", "shortlist")
 # Options of the model that chooses among the translations.
 RESCORING = ("rescore_path", "rescore_lenpen")
@@ -86,7 +86,7 @@ class NativeSystem(System):
         self.engines = [self.decoder.engine]
         set_aside({name: getattr(self.task.cfg, name, None) for name in RESCORING}, spec.given)
         self._given_options = _without(options, RESCORING)
-        # What is given together is decoded together.
+        # Larger than any batch: the sentences of one call are decoded together.
         self._prepare(Wanted(batch_size=4096))
         if "rescore_path" in options:
             self.decoder.rescorer = self._rescorer(options["rescore_path"])

@@ -151,7 +151,7 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
 def scoring(spec: SystemSpec) -> SystemSpec:
     """The specification of the same system, changed to score the reference translations
     (``--score-reference``) instead of translating."""
-    # Options of a search were not given for this, and are set aside.
+    # Options of the search have no effect in scoring: as defaults they are ignored, not refused.
     given = frozenset(spec.options)
     return replace(
         spec, options={**spec.options, "score_reference": "true"}, defaults=spec.defaults | given

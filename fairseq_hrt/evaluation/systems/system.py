@@ -90,7 +90,7 @@ class System:
             self.config.task.engine = "auto" if spec.engine == "auto" else "torch"
         with reading(spec.subject, "cannot be set up"):
             self.task = tasks.setup_task(self.config.task)
-        # By the training's configuration once there is one.
+        # How the data are read: as in the training, once a checkpoint has been loaded.
         self.read_as = self.config.task
         self.subset: str = self.config.dataset.gen_subset
         self.counters = GenerationCounters()
@@ -195,7 +195,7 @@ class FairseqSystem(System):
         self.models, saved = load_models(paths, self.config, self.task, self.device)
         self.read_as = saved.task
         self.generator = build_generator(self.task, self.models, self.config, spec.given)
-        # The beam that is really used: one path of a graph has none.
+        # Read after build_generator, which sets the beam to 1 for decoders that have none.
         self.beam = self.config.generation.beam
         self.engine, self.dtype = "torch", numbers(self.models).partition(" ")[0]
         if isinstance(self.generator, NativeGenerator):

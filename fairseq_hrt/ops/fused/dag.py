@@ -515,7 +515,8 @@ def _counters(like: Tensor, ways: int, tile: Tuple[int, int, int]) -> Tuple[Tens
 def likelihood(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tensor:
-    """log P(y), summed over all paths: float32 ``[B]``, not differentiable. For the arguments see
+    """log P(y) of each target, summed over all paths: float32 ``[B]``, not differentiable.
+    ``match`` ``[B, T, L]`` and ``links`` ``[B, L, L]`` are log-probabilities; see
     :func:`..dag_likelihood.dag_log_likelihood`."""
     with torch.cuda.device_of(match):
         given = _inputs(match, links, target_lengths, vertex_lengths)
@@ -595,8 +596,9 @@ class LogLikelihood(torch.autograd.Function):
 def best_alignment(
     match: Tensor, links: Tensor, target_lengths: Tensor, vertex_lengths: Tensor
 ) -> Tensor:
-    """The target token that each vertex emits on the most probable path; see
-    :func:`..dag_likelihood.dag_best_alignment`. Paths are compared in float32."""
+    """The index of the target token that each vertex emits on the most probable path, -1 for
+    vertices that are not on it: LongTensor ``[B, L]``. Paths are compared in float32. For the
+    arguments see :func:`..dag_likelihood.dag_best_alignment`."""
     batch, tokens, size = match.shape
     alignment = torch.full((batch, size), -1, device=match.device)  # [B, L]
     with torch.cuda.device_of(match):

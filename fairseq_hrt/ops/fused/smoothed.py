@@ -56,8 +56,8 @@ def _gradient_kernel(
     logits, target, partition, gradient, result, epsilon, share, words, BLOCK: tl.constexpr
 ):
     """Writes one row of ``result`` [N, V], the gradient of the logits, given ``gradient`` [N], that
-    of the losses. ``partition`` is what :func:`_loss_kernel` has written; the other arguments are
-    the same as there."""
+    of the losses. For the other arguments see :func:`_loss_kernel`, which has written
+    ``partition``."""
     row = tl.program_id(0).to(tl.int64)
     base = row * words
     logarithm = tl.load(partition + row)

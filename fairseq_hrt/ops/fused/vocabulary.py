@@ -186,9 +186,12 @@ def gather_with_largest(
     dtype: torch.dtype,
 ) -> Tuple[Tensor, Tensor]:
     """The log-probabilities of each target token, ``[B, T, L]``, and of the best token, ``[B, L]``,
-    at each vertex; for the other arguments see :func:`..gather.gather_with_largest`.
+    at each vertex; see :func:`..gather.gather_with_largest`.
 
     Args:
+        features: ``[B, L, D]``, of the vertices.
+        weight, bias: ``[V, D]`` and ``[V]``, the output projection; None: no bias.
+        targets: LongTensor ``[B, T]``, ids of the target tokens.
         dtype: dtype of the logits, float16 or bfloat16.
     """
     match, largest, partition = _empty(features, targets)

@@ -67,7 +67,7 @@ def test_a_text_is_of_no_subset(run):
     status, shown, error = run(*AB, "--text", "a", "--gen-subset", "valid")
     assert (status, shown) == (2, "") and error == (
         "error: --gen-subset valid: --text is translated instead of a sentence of the data; leave"
-        " one of both out\n"
+        " one of the two out\n"
     )
 
 

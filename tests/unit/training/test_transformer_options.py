@@ -115,7 +115,7 @@ def test_parts_that_the_families_lack_are_refused(tiny, architecture):
         ("decoder_xformers_att_config", "{}"), ("encoder_xformers_att_config", "{}"),
         ("no_cross_attention", True), ("quant_noise_pq", 0.1), ("quant_noise_scalar", 0.1),
     ):  # fmt: skip
-        message = f"^--{name.replace('_', '-')}: only fairseq's own Transformers have this part"
+        message = f"^--{name.replace('_', '-')}: only fairseq's own Transformers support this"
         with pytest.raises(ValueError, match=message):
             what_it_is(tiny, architecture, **{name: value})
 
