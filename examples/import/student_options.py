@@ -4,7 +4,7 @@ sizes and conventions. With ``--pack`` those of ``fairseq-hrt bundle``: its prep
     python examples/import/student_options.py runs/import/imported [--pack]
 
 One word a line. The bundle is one of ``fairseq-hrt import`` whose model has Marian's conventions,
-two languages, and SentencePiece models: one of both, or one of each.
+two languages, and SentencePiece models: one for both, or one of each.
 """
 
 import argparse

@@ -150,7 +150,7 @@ class GpuRun:
         """``times`` and ``cost``, see the module; ``where`` is WAY@BATCH@LAYERS.
 
         Raises:
-            NotMeasured: one of both was not measured.
+            NotMeasured: one of the two was not measured.
         """
         way, _, sizes = where.partition("@")
 
@@ -250,7 +250,7 @@ def number(value: Optional[float], shape: str = "") -> str:
 
 
 def ratio(upper: Optional[float], lower: Optional[float]) -> Optional[float]:
-    """A quotient, None where one of both is."""
+    """A quotient, None where one of the two is."""
     return None if upper is None or lower is None else upper / lower
 
 
