@@ -7,7 +7,6 @@ __all__ = [
     "bundle",
     "decoder",
     "description",
-    "fallback",
     "hypothesis_texts",
     "native_bundle",
     "native_decoder",

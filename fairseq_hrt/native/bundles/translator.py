@@ -6,22 +6,26 @@ model.translate(["Good morning."], details=True, beam=5)[0].score
 model.score(["Good morning."], ["Guten Morgen."])
 """
 
+import logging
+import threading
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..decoding import Hypothesis
+from ..io.escaping import printable
+from ..io.forks import renew_in_forks
 from ..options.conditions import option_text
 from ..options.effects import require_scoring
 from ..options.misplaced import require_decoding
+from ..options.values import UnsupportedOption
 from ..text.glossary import GivenGlossary, Glossary
 from ..text.replacement import mostly_unknown, read_lexicon, unknown_words
 from ..text.unknown_symbols import UnknownSymbols, with_symbols
 from .asynchronous import AsyncTranslation
 from .bundle import Bundle
 from .decoder import OF_LOADING, Decoder, Wanted, Watch
-from .fallback import FallbackDecoder
 from .hypothesis_texts import HypothesisTexts
 from .source_texts import SourceTexts
 from .translation import (
@@ -38,6 +42,8 @@ from .translation import (
     require_lines,
     require_pairs,
 )
+
+logger = logging.getLogger(__name__)
 
 
 class Translator:
@@ -82,12 +88,19 @@ class Translator:
         self.source, self.target = bundle.dictionaries()
         self._sources = SourceTexts(self.pipeline, self.source, bundle.source_lang)
         self._texts = HypothesisTexts(self.pipeline, self.target, bundle.subwords)
-        self._either = decoder if fallback is None else FallbackDecoder(decoder, fallback)
+        self._fallback, self._last = fallback, decoder
+        self._other: Optional[Decoder] = None
+        self._unlock()
+        renew_in_forks(self, Translator._unlock)
         options, lexicon = self._chosen({})
         wanted = Wanted(32, alignments=lexicon is not None)
         # By ``decoder`` itself: a fallback for these options would take over in every call.
         prepared = decoder.prepare(options, wanted, frozenset(decoding))
         self._longest = _longest_piece(decoder, prepared)
+
+    def _unlock(self) -> None:
+        # Held while the fallback is made.
+        self._lock = threading.Lock()
 
     def identity(self) -> Dict[str, Any]:
         """The facts on which translations depend besides bundle and options, see
@@ -97,7 +110,7 @@ class Translator:
     def describe(self) -> str:
         """The engine that was used last and the type of its weights, in a few words for the
         user."""
-        return self._either.describe()
+        return self._last.describe()
 
     # ------------------------------------------------------------------ translating
 
@@ -150,7 +163,7 @@ class Translator:
         aligned = wanted.alignments or any(
             options.get(name, "false") != "false" for name in ("alignments", "print_alignment")
         )
-        decoder, prepared = self._either, self._prepared(options, wanted, given)
+        decoder, prepared = self._prepared(options, wanted, given)
         pieces = self._sources.cut(rows, _longest_piece(decoder, prepared))
         terms = self._texts.terms(
             [piece for own in pieces for piece in own],
@@ -163,7 +176,7 @@ class Translator:
         ):
             # A model that aligns no words refuses; its symbols are placed without alignments.
             with suppress(ValueError):
-                prepared = decoder.prepare(options, wanted._replace(alignments=True), given)
+                decoder, prepared = self._prepared(options, wanted._replace(alignments=True), given)
         found = decoder.decode(
             prepared, self._sources.ids(pieces), wanted, Watch(progress, cancelled)
         )
@@ -298,10 +311,10 @@ class Translator:
         require_lines(rows)
         wanted = Wanted(checked_batch_size(batch_size), graphs=True)
         given = (frozenset(decoding) if given is None else given) | self._off
-        prepared = self._prepared(self._chosen(decoding)[0], wanted, given)
-        pieces = self._sources.cut(rows, _longest_piece(self._either, prepared))
+        decoder, prepared = self._prepared(self._chosen(decoding)[0], wanted, given)
+        pieces = self._sources.cut(rows, _longest_piece(decoder, prepared))
         flat = self._sources.ids(pieces)
-        documents = iter(self._either.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
+        documents = iter(decoder.graphs(prepared, flat, wanted, Watch(cancelled=cancelled)))
         found = [[next(documents) for _ in own] for own in pieces]
         return found[0] if isinstance(lines, str) else found
 
@@ -335,8 +348,8 @@ class Translator:
         require_scoring(decoding)
         wanted = Wanted(batch_size, given=True)
         options = self._chosen(decoding)[0]
-        prepared = self._prepared(options, wanted, frozenset(decoding))
-        longest = self._either.longest(prepared)
+        decoder, prepared = self._prepared(options, wanted, frozenset(decoding))
+        longest = decoder.longest(prepared)
         forced = self.target.ids(options.get("forced_start", "").split())
         results = [
             Translation(text=target, source=source) for source, target in zip(sources, targets)
@@ -351,7 +364,7 @@ class Translator:
             if all(pair):
                 chosen.append(results[number])
                 pairs.append(([*pair[0], eos], [*pair[1], eos]))
-        found = self._either.score(
+        found = decoder.score(
             prepared, [own for own, _ in pairs], [own for _, own in pairs], wanted
         )
         for one, scored in zip(chosen, found):
@@ -396,16 +409,32 @@ class Translator:
             chosen["unkpen"] = "0"
         return chosen, read_lexicon({"true": ""}.get(asked, asked))
 
-    def _prepared(self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]) -> Any:
-        """Returns the result of the decoder's ``prepare`` for the options of a call; ValueError for
-        an option that can only be chosen when a model is loaded."""
+    def _prepared(
+        self, options: Mapping[str, str], wanted: Wanted, given: FrozenSet[str]
+    ) -> Tuple[Decoder, Any]:
+        """Returns (the decoder that supports the options of a call, the result of its ``prepare``).
+        Logs a warning when the fallback takes over for the first time; ValueError for an option
+        that can only be chosen when a model is loaded."""
         for name in OF_LOADING:
             if options.get(name, "false") != self.defaults.get(name, "false"):
                 raise ValueError(
                     f"{name}={options[name]}: it takes effect when a model is loaded; give it to"
                     " from_pretrained"
                 )
-        return self._either.prepare(options, wanted, given)
+        decoder = self.decoder
+        try:
+            prepared = decoder.prepare(options, wanted, given)
+        except UnsupportedOption as error:
+            if self._fallback is None:
+                raise
+            with self._lock:
+                if self._other is None:
+                    logger.warning("%s (PyTorch takes over)", printable(str(error)))
+                    self._other = self._fallback()
+            decoder = self._other
+            prepared = decoder.prepare(options, wanted, given)
+        self._last = decoder
+        return decoder, prepared
 
     # ------------------------------------------------------------------ text
 

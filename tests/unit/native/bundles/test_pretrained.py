@@ -70,10 +70,10 @@ def test_options_of_loading_are_refused_in_later_calls(bundles):
 def test_a_fork_is_not_locked_by_a_thread_of_its_parent(bundles):
     """Which was loading what takes over for options of PyTorch's."""
     model = fairseq_hrt.from_pretrained(bundles / "autoregressive", device="cpu", threads=1)
-    with model._either._lock:
+    with model._lock:
         child = os.fork()
         if child == 0:
-            os._exit(int(model._either._lock.locked()))
+            os._exit(int(model._lock.locked()))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
