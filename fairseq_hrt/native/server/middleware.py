@@ -6,7 +6,7 @@ import json
 import logging
 import time
 import traceback
-from typing import Callable, Iterable, List, Optional
+from typing import Callable, List
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
@@ -37,36 +37,46 @@ _DISCARDED = 16
 
 
 def guard(settings: Settings, metrics: Metrics) -> Callable[[str], List[Middleware]]:
-    """Returns a function that makes the middleware of a route from its path, outermost first.
+    """Returns a function that makes the middleware of a route from its path.
 
     Args:
         settings: the limits; all routes together answer ``max_connections`` requests at a time.
         metrics: counts the requests.
     """
     places = asyncio.Semaphore(settings.max_connections)
-    return lambda route: [
-        Middleware(Answered, route, metrics),
-        Middleware(Addressed, settings.allow_hosts),
-        Middleware(Placed, places),
-        Middleware(InTime, settings.time_limit, settings.max_body),
-    ]
+    return lambda route: [Middleware(Guarded, route, settings, metrics, places)]
 
 
-class Answered:
-    """Turns errors of the inner middleware and the route into answers. Adds :data:`HEADERS` to each
-    answer, logs its status and duration but no text, and counts the answer.
+class Guarded:
+    """Calls a route for the requests within the limits, and turns refusals and errors into answers.
+    Adds :data:`HEADERS` to each answer, logs its status and duration but no text, and counts it.
 
-    An answer is sent when it is complete, so a client that reads slowly occupies neither a place of
-    :class:`Placed` nor the time of a request.
+    Refused are, in this order: a ``Host`` header that is not a name of this server (status 421), a
+    request while all places are taken (503), and a body that takes too long (408) or is too large
+    (413). The route is cancelled when the time for body and answer is over (504) or the client has
+    gone. An answer is sent when it is complete, so a client that reads slowly occupies neither a
+    place nor the time of a request.
 
     Args:
-        app: the inner application.
+        app: the route.
         route: the route's path, for log and metrics.
+        settings: the limits.
         metrics: counts the answers.
+        places: the free places, shared by all routes.
     """
 
-    def __init__(self, app: ASGIApp, route: str, metrics: Metrics) -> None:
-        self._app, self._route, self._metrics = app, route, metrics
+    def __init__(
+        self,
+        app: ASGIApp,
+        route: str,
+        settings: Settings,
+        metrics: Metrics,
+        places: asyncio.Semaphore,
+    ) -> None:
+        self._app, self._route, self._metrics, self._places = app, route, metrics, places
+        self._seconds, self._max_body = settings.time_limit, settings.max_body
+        hosts = settings.allow_hosts
+        self._hosts = None if hosts is None else frozenset(map(canonical, hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = time.perf_counter()
@@ -76,7 +86,13 @@ class Answered:
             answer.append(message)
 
         try:
-            await self._app(scope, receive, keep)
+            self._require_host(scope)
+            if self._places.locked():
+                raise RequestError(
+                    503, "Too many requests at once", {"Retry-After": "1", "Connection": "close"}
+                )
+            async with self._places:
+                await self._in_time(scope, receive, keep)
         except Exception as error:  # nothing of it may leave the process
             answer.clear()
             await _answer_to(error)(scope, receive, keep)
@@ -93,38 +109,7 @@ class Answered:
         for message in answer:
             await send(message)
 
-
-def add_headers(headers: MutableHeaders) -> None:
-    """Adds the headers that every response has (HEADERS), except those that are there already."""
-    for name, value in HEADERS.items():
-        headers.setdefault(name, value)
-
-
-def _answer_to(error: Exception) -> Response:
-    if isinstance(error, RequestError):
-        return JSONResponse({"error": error.message}, error.status, error.headers)
-    if isinstance(error, ClientDisconnect):
-        # Nobody reads this; the status is the one that proxies use for it.
-        return Response(status_code=499)
-    # Its message may not stand in the log either: it can hold the request's text.
-    frames = "".join(traceback.format_tb(error.__traceback__))
-    logger.error("a request failed: %s\n%s", type(error).__name__, frames.rstrip())
-    return JSONResponse({"error": "Internal server error"}, 500)
-
-
-class Addressed:
-    """Refuses requests whose ``Host`` header is not a name of this server (status 421).
-
-    Args:
-        app: the inner application.
-        hosts: the server's names besides ``localhost`` and loopback addresses; None: any name.
-    """
-
-    def __init__(self, app: ASGIApp, hosts: Optional[Iterable[str]]) -> None:
-        self._app = app
-        self._hosts = None if hosts is None else frozenset(map(canonical, hosts))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _require_host(self, scope: Scope) -> None:
         # Only requests of HTTP/1.0 may lack the header; every browser sends it.
         host = Headers(scope=scope).get("host")
         if host is not None and self._hosts is not None and not is_served(host, self._hosts):
@@ -133,44 +118,9 @@ class Addressed:
                 " adds one"
             )
             raise RequestError(421, message, {"Connection": "close"})
-        await self._app(scope, receive, send)
 
-
-class Placed:
-    """Lets at most as many requests through at a time as there are places; refuses further ones
-    immediately (status 503).
-
-    Args:
-        app: the inner application.
-        places: the free places, shared by all routes.
-    """
-
-    def __init__(self, app: ASGIApp, places: asyncio.Semaphore) -> None:
-        self._app, self._places = app, places
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._places.locked():
-            raise RequestError(
-                503, "Too many requests at once", {"Retry-After": "1", "Connection": "close"}
-            )
-        async with self._places:
-            await self._app(scope, receive, send)
-
-
-class InTime:
-    """Reads the body of a request (status 408 if it takes too long) and then calls the route, which
-    is cancelled when the time is over (status 504) or the client has gone.
-
-    Args:
-        app: the inner application.
-        seconds: time for reading the body and answering, together.
-        max_body: most bytes of the body; more are refused with status 413.
-    """
-
-    def __init__(self, app: ASGIApp, seconds: float, max_body: int) -> None:
-        self._app, self._seconds, self._max_body = app, seconds, max_body
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _in_time(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Reads the body and calls the route; cancels it when nobody waits for it any more."""
         deadline = time.monotonic() + self._seconds
         reading = _read_body(Request(scope, receive), self._max_body)
         try:
@@ -199,6 +149,24 @@ class InTime:
         finally:
             work.cancel()
             gone.cancel()
+
+
+def add_headers(headers: MutableHeaders) -> None:
+    """Adds the headers that every response has (HEADERS), except those that are there already."""
+    for name, value in HEADERS.items():
+        headers.setdefault(name, value)
+
+
+def _answer_to(error: Exception) -> Response:
+    if isinstance(error, RequestError):
+        return JSONResponse({"error": error.message}, error.status, error.headers)
+    if isinstance(error, ClientDisconnect):
+        # Nobody reads this; the status is the one that proxies use for it.
+        return Response(status_code=499)
+    # Its message may not stand in the log either: it can hold the request's text.
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    logger.error("a request failed: %s\n%s", type(error).__name__, frames.rstrip())
+    return JSONResponse({"error": "Internal server error"}, 500)
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from fairseq_hrt.native.server.errors import RequestError
 from fairseq_hrt.native.server.metrics import Metrics
-from fairseq_hrt.native.server.middleware import HEADERS, Answered, add_headers, guard
+from fairseq_hrt.native.server.middleware import HEADERS, add_headers, guard
 from fairseq_hrt.native.server.settings import Settings
 
 ASKED = {"q": "Good morning.", "source": "en", "target": "de"}
@@ -189,12 +189,14 @@ def test_a_slow_reader_takes_no_place_and_no_time():
 
 
 def test_an_error_takes_the_place_of_an_answer_that_has_begun():
-    async def begin(scope, receive, send):
+    async def begun(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         raise RequestError(429, "busy")
 
-    application = Answered(begin, "/x", Metrics())
-    response = asyncio.run(answer(application, []))
+    async def handler(request):
+        return begun
+
+    response = respond(handler)
     assert (response.status_code, json.loads(response.body)) == (429, {"error": "busy"})
 
 
