@@ -179,7 +179,7 @@ REQUIREMENTS = [
 ]
 
 # 4.6: the oldest release that our tests pass with; 5 may change the specification that
-# bundles/ctranslate2_model.py fills in
+# export/ctranslate2_model.py fills in
 CTRANSLATE2 = "ctranslate2>=4.6,<5"
 
 SHTAB = "shtab>=1.9,<2"

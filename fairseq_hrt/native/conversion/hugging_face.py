@@ -1,6 +1,6 @@
 """Reads the files of Hugging Face's model folders: weights, decoding options, language tokens.
 
-Weights are safetensors, or a ``.bin``, which PyTorch's safe loading reads.
+Weights are safetensors, or a ``.bin``, which :mod:`.pytorch_tensors` reads without PyTorch.
 """
 
 from pathlib import Path

@@ -7,4 +7,4 @@ requests (:mod:`..bundles.batching`), and their translations are joined (:mod:`.
 :mod:`.application` makes the ASGI application, which ``fairseq-hrt serve`` runs.
 """
 
-__all__ = ["process", "segments", "settings"]
+__all__ = ["process", "settings"]
