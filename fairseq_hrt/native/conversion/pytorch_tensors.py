@@ -306,7 +306,10 @@ def _interpreted(file: io.BytesIO) -> Any:
 
 def _storage(described: Any) -> _Storage:
     """The storage that a pickle describes by ("storage", type, key, device, length), in the older
-    format followed by None, or by a tuple if it is a view of another storage, which is refused."""
+    format followed by None, or by a tuple if it is a view of another storage, which is refused. So
+    is a class of modules, which the older format describes by ("module", class, file, text)."""
+    if described[0] == "module":
+        raise _Refused(f"it holds a whole model, not tensors by their names: {_ADVICE}")
     word, kind, key, _, length, *view = described
     if word != "storage" or view not in ([], [None]):
         raise _Refused(f"a tensor's storage is a part of another tensor's storage: {_ADVICE}")

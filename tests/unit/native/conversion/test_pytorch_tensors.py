@@ -129,6 +129,14 @@ def test_what_is_refused(state, message, older, tmp_path, monkeypatch):
     assert os.listdir() == ["a"]
 
 
+@pytest.mark.parametrize("older, message", [
+    (True, "it holds a whole model, not"), (False, "its pickle has the operation NEWOBJ"),
+])  # fmt: skip
+def test_whole_models_are_refused_with_advice(older, message, tmp_path):
+    path = saved(torch.nn.Linear(2, 2), tmp_path / "a", older)
+    assert_refused(path, rf"{message}.*: save the model's state_dict\(\) in this file")
+
+
 def test_pickles_of_other_programs(tmp_path):
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         path = tmp_path / str(protocol)
