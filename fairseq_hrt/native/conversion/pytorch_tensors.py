@@ -290,6 +290,7 @@ def _interpreted(file: io.BytesIO) -> Any:
     """Returns what the next pickle in ``file`` describes: dictionaries, lists, tuples, texts,
     numbers, tensors and names. Leaves ``file`` at the pickle's end."""
     interpreter = _Interpreter()
+    # genops() raises ValueError where a pickle has no STOP.
     for operation, value, _ in pickletools.genops(file):
         if operation.name == "STOP":
             (result,) = interpreter.popped(1)
@@ -300,8 +301,6 @@ def _interpreted(file: io.BytesIO) -> Any:
                 f" {_ADVICE}"
             )
         _OPERATIONS[operation.name](interpreter, value)
-    # Not reached: genops() itself raises ValueError where a pickle has no STOP.
-    raise ValueError("its pickle is cut short")
 
 
 def _storage(described: Any) -> _Storage:
