@@ -9,7 +9,7 @@ from ..io.forks import renew_in_forks
 from ..options.conditions import option_text
 from ..text.glossary import Glossary
 from .batching import Batcher, QueueFull
-from .translation import PreparedLine, join_pieces, joined_texts, require_lines
+from .translation import PreparedLine, join_pieces, joined_texts, require_raw
 
 __all__ = ["AsyncTranslation", "QueueFull"]
 
@@ -57,7 +57,7 @@ class AsyncTranslation:
                     " out, or use translate"
                 )
         rows = [lines] if isinstance(lines, str) else list(lines)
-        require_lines(rows)
+        require_raw(rows, "translate_async")
         # Calls with equal options share batches, whatever the types.
         options: Dict[str, Any] = {name: option_text(value) for name, value in decoding.items()}
         # Calls with details are not decoded with others: scores take time, and without them the

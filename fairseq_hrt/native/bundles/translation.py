@@ -144,6 +144,14 @@ def require_lines(lines: Sequence[object]) -> None:
             )
 
 
+def require_raw(lines: Sequence[object], function: str) -> None:
+    """Raises TypeError if a line is not a str; the message names the ``function`` that takes the
+    lines."""
+    require_lines(lines)
+    if not all(isinstance(line, str) for line in lines):
+        raise TypeError(f"{function}() takes raw lines, not lines that are prepared already")
+
+
 def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: int) -> None:
     """Raises ValueError if the numbers of sources and targets differ, one of these is a single str,
     or the batch size is not positive; TypeError if a line is not a str."""
@@ -151,9 +159,7 @@ def require_pairs(sources: Sequence[str], targets: Sequence[str], batch_size: in
         raise ValueError(
             "sources and targets are lists of lines; for one pair give score([source], [target])"
         )
-    require_lines([*sources, *targets])
-    if not all(isinstance(line, str) for line in (*sources, *targets)):
-        raise TypeError("score() takes raw lines, not lines that are prepared already")
+    require_raw([*sources, *targets], "score")
     if len(sources) != len(targets):
         raise ValueError(
             f"{len(sources)} sources but {len(targets)} targets: they must correspond line by line"

@@ -91,8 +91,10 @@ def test_what_is_refused_reaches_its_caller_alone(model, monkeypatch):
     refused, found = asyncio.run(run())
     assert isinstance(refused, ValueError) and "nonsense" in str(refused)
     assert found == model.translate("a")
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="line 0 is 3, .* give strings"):
         asyncio.run(model.translate_async([3]))
+    with pytest.raises(TypeError, match=r"translate_async\(\) takes raw lines, not lines that"):
+        asyncio.run(model.translate_async(["a", *model.prepare("b")]))
     for name in ("batch_size", "progress", "cancelled", "given"):
         with pytest.raises(TypeError, match=f"translate_async takes no {name}, .*: leave it out"):
             asyncio.run(model.translate_async([], **{name: None}))
