@@ -134,15 +134,18 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             )
             or 0
         )
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == _PACKAGE:
+    except BaseException as error:
+        from .reporting import end_by_signal
+
+        # Ctrl-C while PyTorch was being imported; later the verbs report it themselves.
+        end_by_signal(parser, error)
+        if (
+            not isinstance(error, ModuleNotFoundError)
+            or (error.name or "").partition(".")[0] == _PACKAGE
+        ):
             raise
         command = f"fairseq-hrt {'--options' if chosen.options else chosen.verb}"
         parser.exit(2, f"error: {distribution().not_installed(error.name, command)}\n")
-    except KeyboardInterrupt:
-        # Ctrl-C while PyTorch was being imported; later the verbs report it themselves.
-        sys.stderr.write("interrupted\n")
-        return 130
 
 
 def distribution() -> ModuleType:

@@ -61,19 +61,20 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
     """
     _replace_closed_streams()
     _write_utf8()
-    handlers = _end_by_exception()
+    handlers: Dict[int, Any] = {}
     try:
-        yield
-        write_output("")
+        try:
+            _end_by_exception(handlers)
+            yield
+            write_output("")
+        except BaseException as error:
+            end_by_signal(parser, error)
+            raise
     except BrokenPipeError as error:
         _discard_output()
         # The reader (`| head`) has seen enough. For a pipe that was given by name it is an error.
         if error.filename not in (None, STANDARD_OUTPUT):
             parser.exit(2, f"error: {error}\n")
-    except KeyboardInterrupt:
-        parser.exit(128 + signal.SIGINT, "interrupted\n")
-    except _Terminated as error:
-        parser.exit(128 + error.number, f"ended by {signal.Signals(error.number).name}\n")
     except (ValueError, OSError, ArithmeticError, MemoryError) as error:
         _discard_output()
         parser.exit(2, f"error: {_one_line(error)}\n")
@@ -84,6 +85,19 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def end_by_signal(parser: argparse.ArgumentParser, error: BaseException) -> None:
+    """Ends the process with one line if ``error`` is the exception of a signal, or was raised in
+    its place: a library whose cleanup fails, as that of OmegaConf may for an object that is half
+    made, raises another error, from which somebody may conclude that a file is damaged."""
+    found: Optional[BaseException] = None if isinstance(error, SystemExit) else error
+    while found is not None:
+        if isinstance(found, KeyboardInterrupt):
+            parser.exit(128 + signal.SIGINT, "interrupted\n")
+        if isinstance(found, _Terminated):
+            parser.exit(128 + found.number, f"ended by {signal.Signals(found.number).name}\n")
+        found = found.__context__
 
 
 def write_output(text: str) -> None:
@@ -132,9 +146,10 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
     return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
 
 
-def _end_by_exception() -> Dict[int, Any]:
+def _end_by_exception(replaced: Dict[int, Any]) -> None:
     """Makes SIGTERM and SIGHUP raise an exception, as Ctrl-C does, so that half-written files are
-    removed. Returns the replaced handlers by signal number, so that they can be restored.
+    removed. Adds the replaced handlers to ``replaced`` by signal number, so that they can be
+    restored.
 
     A signal that is ignored (nohup) or handled already keeps its handler; outside of the main
     thread nothing is changed.
@@ -143,14 +158,13 @@ def _end_by_exception() -> Dict[int, Any]:
     def end(number: int, frame: Optional[FrameType]) -> None:
         raise _Terminated(number)
 
-    replaced: Dict[int, Any] = {}
     if threading.current_thread() is not threading.main_thread():
-        return replaced
+        return
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-            replaced[number] = signal.signal(number, end)
-    return replaced
+            replaced[number] = signal.SIG_DFL
+            signal.signal(number, end)
 
 
 def _discard_output() -> None:

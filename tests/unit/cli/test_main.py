@@ -50,8 +50,15 @@ def test_what_follows_a_verb_is_its_own(verbs):
 def test_the_exit_status_is_the_verbs(verbs, capsys):
     verbs.result = 1
     assert main(["doctor"]) == 1
-    verbs.result = KeyboardInterrupt()
-    assert main(["translate"]) == 130 and capsys.readouterr().err == "interrupted\n"
+
+
+def test_interrupted_while_a_verb_is_imported(verbs, capsys):
+    in_its_place = RuntimeError("cannot release un-acquired lock")
+    in_its_place.__context__ = KeyboardInterrupt()
+    for verbs.result in (KeyboardInterrupt(), in_its_place):
+        with pytest.raises(SystemExit) as end:
+            main(["translate"])
+        assert end.value.code == 130 and capsys.readouterr().err == "interrupted\n"
 
 
 def test_what_is_said_without_a_verb(verbs, capsys):

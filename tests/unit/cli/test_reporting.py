@@ -8,6 +8,7 @@ import torch
 
 from fairseq_hrt.cli import translate
 from fairseq_hrt.cli.reporting import reporting
+from fairseq_hrt.loading.checkpoints import reading
 
 
 @pytest.mark.parametrize("number, status, message", [
@@ -33,6 +34,26 @@ def test_signals_end_with_one_line(tmp_path, capsys, request, number, status, me
         and not list(tmp_path.iterdir())
     )
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("error", [ValueError, AttributeError])
+def test_an_error_in_the_place_of_a_signal(capsys, request, number, status, error):
+    before = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    inherited = signal.signal(number, before)
+    request.addfinalizer(lambda: signal.signal(number, inherited))
+    with (
+        pytest.raises(SystemExit) as end,
+        reporting(argparse.ArgumentParser()),
+        reading("model.pt", "is damaged", keep=()),
+    ):
+        try:
+            signal.raise_signal(number)
+        finally:
+            # A library's cleanup, of what was not made yet.
+            raise error("an object without content")
+    found = capsys.readouterr().err
+    assert end.value.code == status and "damaged" not in found and found.count("\n") == 1
 
 
 def test_ignored_signals_stay_ignored(monkeypatch):
