@@ -72,7 +72,7 @@ class StaticPaths:
             return "--dag-upsample-base predict, with which sizes depend on what was encoded"
         if not self.engine.encoder_layers:
             return "an encoder that is not fairseq's own"
-        if self.engine.recurrent or self.engine.distances is not None:
+        if self.engine.recurrent or self.engine.window:
             return "a decoder with recurrent cells or relative positions"
         if batch > ROWS[-1] or width > LENGTHS[-1]:
             return f"more than {ROWS[-1]} sentences or {LENGTHS[-1]} source tokens"

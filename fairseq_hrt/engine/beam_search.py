@@ -84,7 +84,7 @@ def _greedy(
     ensemble: EngineEnsemble, memories: List[Memory], plan: SearchPlan, hooks: Sequence[StepHook]
 ) -> List[List[Hypothesis]]:
     positions = _positions(plan, memories[0].lengths.device)
-    states = ensemble.start(memories, stride=plan.stride)
+    states = ensemble.start(memories)
     rules = plan.constraints
     sentences = states[0].sentences
     tokens: List[List[int]] = [[] for _ in range(sentences.numel())]
@@ -276,7 +276,7 @@ def _beam(
     ensemble: EngineEnsemble, memories: List[Memory], plan: SearchPlan, hooks: Sequence[StepHook]
 ) -> List[List[Hypothesis]]:
     positions = _positions(plan, memories[0].lengths.device)
-    states = ensemble.start(memories, beams=plan.beam, stride=plan.stride)
+    states = ensemble.start(memories, beams=plan.beam)
     rules, beams = plan.constraints, plan.beam
     table = _BeamTable(states[0], plan)
     for step in range(rules.longest_limit + 1):

@@ -67,7 +67,6 @@ class DecoderState:
         length: the number of cached tokens of the longest row.
         lengths: LongTensor ``[R]``, the number of cached tokens of each row once rows were rolled
             back to different lengths; None while all are equal.
-        stride: token i of every row stands at position i * stride; None: tokens may stand anywhere.
     """
 
     memory: Memory
@@ -75,7 +74,6 @@ class DecoderState:
     positions: Tensor
     length: int = 0
     lengths: Optional[Tensor] = None
-    stride: Optional[int] = None
     # [B], the sentences still decoded, as indices into the encoded batch; hooks report them.
     sentences: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
 
@@ -83,14 +81,6 @@ class DecoderState:
         self._flat: List[Tuple[Tensor, Tensor]] = []
         self._spare: Optional[Tensor] = None
         self._spare_flat: List[Tuple[Tensor, Tensor]] = []
-        self._place_tokens()
-
-    def _place_tokens(self) -> None:
-        """Fills ``positions`` with i * stride, if there is a stride."""
-        if self.stride is not None and self.capacity:
-            self.positions.copy_(
-                torch.arange(self.positions.size(1), device=self.positions.device) * self.stride
-            )
 
     def layer(self, number: int) -> Tuple[Tensor, Tensor]:
         """The buffers for (keys, values) of layer ``number`` (0 = first), ``[R * H, capacity, d]``
@@ -124,7 +114,6 @@ class DecoderState:
         positions = self.positions.new_zeros(self.positions.size(0), capacity)  # [1 or R, capacity]
         positions[:, : self.length] = self.positions[:, : self.length]
         self.cache, self._flat, self.positions = cache, [], positions
-        self._place_tokens()
 
     def slots(self, count: int) -> Tensor:
         """The slots of the buffers (indices along ``capacity``) where the next q = ``count`` tokens
@@ -133,18 +122,20 @@ class DecoderState:
         starts = ahead.new_full((self.rows,), self.length) if self.lengths is None else self.lengths
         return starts.unsqueeze(1) + ahead  # [R, q]
 
-    def place(self, positions: Tensor) -> None:
-        """Stores the positions of the next tokens, LongTensor ``[q]`` or ``[R, q]``, in
-        :attr:`positions`. With a stride, and as long as all rows agree, nothing is to be done:
-        :attr:`positions` has them already."""
+    def place(self, positions: Tensor) -> Tensor:
+        """Stores the positions of the next q tokens, LongTensor ``[q]`` or ``[R, q]``.
+
+        Returns:
+            The positions of the cached and the new tokens, LongTensor ``[1 or R, T + q]``.
+        """
         count = positions.size(-1)
         if self.lengths is None and positions.dim() == 1:
-            if self.stride is None:
-                self.positions[:, self.length : self.length + count] = positions
-            return
-        if self.positions.size(0) == 1:
-            self.positions = self.positions.repeat(self.rows, 1)  # [R, capacity]
-        self.positions.scatter_(1, self.slots(count), positions.expand(self.rows, count))
+            self.positions[:, self.length : self.length + count] = positions
+        else:
+            if self.positions.size(0) == 1:
+                self.positions = self.positions.repeat(self.rows, 1)  # [R, capacity]
+            self.positions.scatter_(1, self.slots(count), positions.expand(self.rows, count))
+        return self.positions[:, : self.length + count]
 
     def append(self, number: int, projected: Tensor) -> Tuple[Tensor, Tensor]:
         """Writes ``projected`` ``[2, R, H, q, d]``, the new keys and values of layer ``number``,

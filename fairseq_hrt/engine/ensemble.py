@@ -59,15 +59,9 @@ class EngineEnsemble:
         self.counters.encoder_calls += len(self.engines)
         return [engine.encode(net_input) for engine in self.engines]
 
-    def start(
-        self, memories: List[Memory], *, beams: int = 1, stride: Optional[int] = None
-    ) -> List[DecoderState]:
-        """Empty decoder states of B * ``beams`` rows, one per model; the arguments are those of
-        :meth:`TransformerEngine.start`."""
-        return [
-            engine.start(memory, beams=beams, stride=stride)
-            for engine, memory in zip(self.engines, memories)
-        ]
+    def start(self, memories: List[Memory], *, beams: int = 1) -> List[DecoderState]:
+        """Empty decoder states of B * ``beams`` rows, one per model."""
+        return [engine.start(memory, beams=beams) for engine, memory in zip(self.engines, memories)]
 
     def source_attention(self, memories: List[Memory], tokens: Tensor) -> Tensor:
         """The last decoder layer's attention to the source, averaged over heads and models.
@@ -85,7 +79,7 @@ class EngineEnsemble:
         found: List[Tensor] = []
         positions = torch.arange(tokens.size(1), device=tokens.device)  # [T]
         for engine, memory in zip(self.engines, memories):
-            state = engine.start(memory, stride=1)
+            state = engine.start(memory)
             engine.step(state, tokens, positions, attention=found)
         return sum(found[1:], found[0]) / len(found)  # [B, T, S]
 
@@ -113,7 +107,7 @@ class EngineEnsemble:
         words = targets[wanted].unsqueeze(1)  # [n, 1]
         parts = []
         for engine, memory in zip(self.engines, memories):
-            state = engine.start(memory, beams=beams, stride=1)
+            state = engine.start(memory, beams=beams)
             features = engine.step(state, tokens, positions, remember=False)[wanted]  # [n, D]
             # The logits of all R * T tokens may need gigabytes.
             pairs = zip(features.split(SCORED_AT_ONCE), words.split(SCORED_AT_ONCE))

@@ -22,7 +22,6 @@ from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch import Tensor, nn
 
 from .cache import DecoderState, Memory
-from .distances import Distances, step_distances
 from .embedding import PackedEmbedding
 from .layers import (
     PackedDecoderLayer,
@@ -32,7 +31,8 @@ from .layers import (
     all_layers,
 )
 from .linear import PackedLinear
-from .masks import Visibility
+from .masks import visibility_bias
+from .relative_positions import relative_index
 from .shared_weights import fuse_rows
 
 
@@ -133,28 +133,17 @@ class TransformerEngine:
 
     # ------------------------------------------------------------------ the target
 
-    def start(
-        self, memory: Memory, *, beams: int = 1, stride: Optional[int] = None
-    ) -> DecoderState:
-        """An empty decoder state of B * ``beams`` rows.
-
-        Args:
-            stride: token i of every row will stand at position i * stride, which makes relative
-                positions cheap; None: anywhere.
-        """
+    def start(self, memory: Memory, *, beams: int = 1) -> DecoderState:
+        """An empty decoder state of B * ``beams`` rows."""
         batch, heads, _, width = memory.keys[0].shape  # [B, H, S, d]
         device = memory.keys[0].device
         shape = (len(self.layers), 2, batch * beams, heads, 0, width)
         if self.recurrent:
             shape = (len(self.layers), 1, batch * beams, 1, 0, heads * width)
-        if self.distances is not None and not self.static_weights:
-            # The tables are computed from weights, which may have changed since.
-            self.distances.forget()
         return DecoderState(
             memory=memory,
             cache=torch.zeros(shape, dtype=self.dtype, device=device),
             positions=torch.zeros(1, 0, dtype=torch.long, device=device),
-            stride=None if self.distances is None else stride,
             sentences=torch.arange(batch, device=device),  # [B]
         )
 
@@ -207,16 +196,11 @@ class TransformerEngine:
         x = self.embed(tokens, positions, vectors)  # [R, q, D]
         if remember:
             state.reserve(state.length + count)
-        bias = (
-            None
-            if self.recurrent
-            else self.visibility.bias(state, count, visible, causal, tokens.device)
-        )
-        distances = None
-        if self.distances is not None:
-            if remember:
-                state.place(positions)
-            distances = self.distances.between(state, positions, remember)
+        bias = None if self.recurrent else visibility_bias(state, count, visible, causal)
+        index: Optional[Tensor] = None
+        if self.window:
+            known = state.place(positions) if remember else positions.view(-1, count)
+            index = relative_index(positions, known, self.window)  # [1 or R, q, T + q]
         memory = state.memory
         for number, layer in enumerate(self.layers):
             cache = state if remember else None
@@ -224,7 +208,7 @@ class TransformerEngine:
             x = layer.block(
                 x,
                 layer.attention_norm,
-                lambda y: self._words_before(y, number, cache, bias, distances, chosen),  # noqa: B023
+                lambda y: self._words_before(y, number, cache, bias, index, chosen),  # noqa: B023
                 chosen,
             )
             keys, values = memory.layer(number)  # [B * H, S, d] each
@@ -255,7 +239,7 @@ class TransformerEngine:
         number: int,
         state: Optional[DecoderState],
         bias: Optional[Tensor],
-        distances: Optional[Distances],
+        index: Optional[Tensor],
         chosen: Optional[Tensor],
     ) -> Tensor:
         """Self-attention of layer ``number``, or its recurrent cells.
@@ -265,7 +249,8 @@ class TransformerEngine:
             state: the cache, to which the new tokens are added; None: no tokens are cached before
                 them, and they are not kept.
             bias: the additive mask, ``[1 or R, 1, q, T + q]``, or None.
-            distances: the relative positions of this step; None if the model has none.
+            index: rows of the tables of relative position vectors, LongTensor ``[1 or R, q, T +
+                q]``; None if the model has none.
             chosen: LongTensor ``[q']``, indices of the new tokens whose output is wanted; None:
                 all.
 
@@ -286,8 +271,14 @@ class TransformerEngine:
         if chosen is not None:
             # [1 or R, 1, q', T]
             bias = bias if bias is None or bias.size(2) == 1 else bias[:, :, chosen]
-        if distances is not None:
-            keys, bias = distances.apply(attention, number, queries, keys, bias, chosen)
+        if index is not None and attention.relative_keys is not None:
+            index = index if chosen is None else index[:, chosen]  # [1 or R, q', T + q]
+            if index.numel() == index.size(2):
+                # One query in each row, at the same place: q (k + r) is cheaper than q k + q r.
+                keys = keys + attention.relative_keys[index[0, 0]]  # [R * H, T + q, d]
+            else:
+                relative = attention.relative_bias(queries, index)  # [R, H, q', T + q]
+                bias = relative if bias is None else relative.add_(bias)
         return attention.combine(queries, keys, values, bias)  # [R, q', D]
 
     # ------------------------------------------------------------------ packing
@@ -322,7 +313,9 @@ class TransformerEngine:
         reorder = self.static_weights
         self.layers = [PackedDecoderLayer(layer, reorder=reorder) for layer in all_layers(decoder)]
         self.recurrent: bool = any(layer.cell is not None for layer in self.layers)
-        self.distances = None if self.recurrent else step_distances(self.layers)
+        # w, the distance at which relative positions are clipped; 0: there are none.
+        table = None if self.recurrent else self.layers[0].attention.relative_keys
+        self.window = 0 if table is None else table.size(0) // 2
         projection = decoder.output_projection
         self.output = PackedLinear(projection.weight, projection.bias, reorder=reorder)
         self.dtype = projection.weight.dtype
@@ -343,7 +336,6 @@ class TransformerEngine:
                 norm=encoder.layernorm_embedding,
                 side="source",
             )
-        self.visibility = Visibility(self.dtype)
         self.embed.reserve(decoder.max_target_positions)
         # half(), cuda() and the like change the addresses of all parameters; training does not. If
         # weights are static, comparing the first and the last is enough, and quick.

@@ -253,8 +253,7 @@ class HRTGenerator(AutoregressiveGenerator):
         positions = torch.arange(1, tokens.size(1) + 1, device=tokens.device)  # [L]
         masked = (positions - 1).view(-1, chunk_size)[:, :-1].reshape(-1)  # [q']
         log_probs = self.ensemble.log_probabilities(
-            # stride=1 promises positions from 0, here they begin at 1: only distances are used.
-            self.ensemble.start(memories, beams=beams, stride=1),
+            self.ensemble.start(memories, beams=beams),
             tokens,
             positions,
             only=masked,

@@ -151,7 +151,7 @@ class StepReader:
     def __init__(self, ensemble: EngineEnsemble, memories: List[Memory], plan: JacobiPlan) -> None:
         self.ensemble, self.plan = ensemble, plan
         self.device = memories[0].lengths.device
-        self.states = ensemble.start(memories, stride=1)
+        self.states = ensemble.start(memories)
 
     def read(
         self, rows: List[Row], inputs: List[List[int]]

@@ -152,30 +152,6 @@ def test_rollback_to_any_lengths(tiny, data):
         )
 
 
-@torch.no_grad()
-def test_positions_known_beforehand(tiny):
-    """A known distance between the tokens gives what their positions give, also for longer steps
-    and after rollbacks."""
-    model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2], hrt_relative_window=3)
-    sample, tokens = tiny.sample([5, 3, 6]), random_tokens(3, 9)
-    engine = TransformerEngine(model)
-    memory, positions = engine.encode(sample["net_input"]), torch.arange(9) * 2
-    known, unknown = engine.start(memory, stride=2), engine.start(memory)
-    for cut in (slice(0, 1), slice(1, 2), slice(2, 5), slice(5, 6)):
-        assert_close(
-            *(engine.step(state, tokens[:, cut], positions[cut]) for state in (known, unknown))
-        )
-    for state in (known, unknown):
-        state.rollback(5, lengths=torch.tensor([3, 5, 4]))
-    places = torch.tensor([[3], [5], [4]])
-    assert_close(
-        *(
-            engine.step(state, tokens.gather(1, places), positions[places])
-            for state in (known, unknown)
-        )
-    )
-
-
 @pytest.mark.parametrize("cell", [None, "attention", "ssru"])
 @torch.no_grad()
 def test_reordered_rows_and_dropped_sentences(tiny, cell):
@@ -324,29 +300,6 @@ def test_learned_positions_run_out_by_name(tiny):
         ValueError, match="position 10 is needed but the model has learned 10.*--max-len-b"
     ):
         engine.embed.reserve(11)
-
-
-@torch.no_grad()
-def test_known_distances_survive_growing_buffers(tiny):
-    model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2], hrt_relative_window=3)
-    sample, tokens, positions = tiny.sample([5, 3]), random_tokens(2, 9), torch.arange(9) * 2
-    engine = TransformerEngine(model)
-    memory = engine.encode(sample["net_input"])
-    states = engine.start(memory, stride=2), engine.start(memory)
-    for place in range(7):
-        assert_close(
-            *(
-                engine.step(state, tokens[:, place : place + 1], positions[place : place + 1])
-                for state in states
-            )
-        )
-    places = torch.tensor([[3], [6]])
-    for state in states:
-        # From here on every row counts its own distances, also to tokens that were cached before.
-        state.rollback(6, lengths=places[:, 0])
-    assert_close(
-        *(engine.step(state, tokens.gather(1, places), positions[places]) for state in states)
-    )
 
 
 @torch.no_grad()
