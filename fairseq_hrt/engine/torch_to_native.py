@@ -150,7 +150,7 @@ def _family(decoder: FairseqModule) -> str:
 def _heads(layer: FairseqModule) -> int:
     """The number of attention heads of a layer: of its self-attention or, in a recurrent layer, of
     its attention to the source."""
-    attention = getattr(layer, "self_attn", None) or layer.encoder_attn
+    attention = layer.encoder_attn if hasattr(layer, "cell") else layer.self_attn
     return int(attention.num_heads)
 
 

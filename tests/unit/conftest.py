@@ -65,10 +65,10 @@ def make_lively(*args: Any, **options: Any) -> Any:
         decoder.output_projection.weight.copy_(vectors[torch.randperm(len(vectors))])
         for layer in decoder.layers:
             blocks = [(layer.encoder_attn.out_proj, 0.15), (layer.fc2, 0.15)]
-            if hasattr(layer, "self_attn"):
-                blocks.append((layer.self_attn.out_proj, 0.8))
-            else:
+            if hasattr(layer, "cell"):
                 layer.cell.candidate.weight.mul_(0.3)
+            else:
+                blocks.append((layer.self_attn.out_proj, 0.8))
             for block, share in blocks:
                 block.weight.mul_(share)
                 block.bias.zero_()
