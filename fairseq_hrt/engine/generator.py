@@ -96,11 +96,6 @@ class EngineGenerator:
             self._ensemble = EngineEnsemble(self.models, self.counters, static_weights=static)
         return self._ensemble
 
-    @ensemble.setter
-    def ensemble(self, ensemble: EngineEnsemble) -> None:
-        """Replaces the engines, e.g. with those of another generator for the same models."""
-        self._ensemble = ensemble
-
     @torch.no_grad()
     def generate(
         self,

@@ -1,12 +1,11 @@
 """Drafters guess the next words of a translation. A wrong guess costs time, never quality: the
 model checks every guess."""
 
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from ..engine import Memory
 from ..engine.models import dictionary_option, load_other_model
 from ..native.options.effects import read, set_aside
 from ..native.options.schema import SCHEMA
@@ -16,13 +15,11 @@ class Drafter:
     """``--jacobi-draft previous``: guesses what the model predicted after a wrong guess in its last
     pass (call of the decoder). Base class of the other drafters."""
 
-    def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
+    def begin(self, net_input: Dict[str, Tensor]) -> None:
         """Prepares for guessing translations of a new batch.
 
         Args:
             net_input: the batch as fairseq gives it to models; ``src_tokens`` are its sources.
-            memories: encoder outputs of the batch, from the models that check the guesses; empty if
-                they are not at hand.
         """
 
     def propose(
@@ -95,7 +92,7 @@ class SourceDrafter(Drafter):
         self.ignored = (dictionary.pad(), dictionary.eos())
         self.sources: List[List[int]] = []
 
-    def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
+    def begin(self, net_input: Dict[str, Tensor]) -> None:
         rows = net_input["src_tokens"].tolist()
         self.sources = [[token for token in row if token not in self.ignored] for row in rows]
 
@@ -118,21 +115,19 @@ class ModelDrafter(Drafter):
     wrong, the last confirmed words are looked up in the draft, and guessing continues behind them.
 
     Args:
-        translate: function that takes the arguments of :meth:`begin` and returns the draft of each
+        translate: function that takes the argument of :meth:`begin` and returns the draft of each
             sentence, ``</s>`` included.
     """
 
     # The most words by which the draft may be out of step with the translation.
     SHIFT = 4
 
-    def __init__(
-        self, translate: Callable[[Dict[str, Tensor], Sequence[Memory]], List[List[int]]]
-    ) -> None:
+    def __init__(self, translate: Callable[[Dict[str, Tensor]], List[List[int]]]) -> None:
         self.translate = translate
         self.drafts: List[List[int]] = []
 
-    def begin(self, net_input: Dict[str, Tensor], memories: Sequence[Memory] = ()) -> None:
-        self.drafts = self.translate(net_input, memories)
+    def begin(self, net_input: Dict[str, Tensor]) -> None:
+        self.drafts = self.translate(net_input)
         # For each sentence: place reached in the draft, confirmed words at that time.
         self.reached = [(0, 0)] * len(self.drafts)
 

@@ -98,7 +98,7 @@ class JacobiGenerator(EngineGenerator):
             # Not in inference mode: a draft model may be moved here, and its parameters must not
             # become inference tensors.
             with torch.inference_mode(False), torch.no_grad():
-                self.drafter.begin(net_input, memories)
+                self.drafter.begin(net_input)
             drafted = self._now() - before if type(self.drafter) is not Drafter else 0.0
         limits = self.length_limits(lengths)
         self.ensemble.reserve_positions(int(limits.max()) + 1)

@@ -1,13 +1,13 @@
 """Task ``translation_jacobi``: any autoregressive checkpoint, decoded several tokens a pass."""
 
 from argparse import ArgumentParser, Namespace
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Dict, List, Sequence
 
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from ..engine import EngineGenerator, Memory, on_device
+from ..engine import on_device
 from ..native.families import check_dictionaries
 from ..native.options.schema import MODEL_DRAFTS
 from ..native.options.values import DecodingOptions
@@ -15,7 +15,6 @@ from ..task import EngineTranslationTask
 from .config import JacobiTaskConfig
 from .drafts import Drafter, ModelDrafter, NGramDrafter, SourceDrafter, load_draft_model
 from .generator import JacobiGenerator
-from .shared_encoder import DraftEnsemble, lender
 
 
 @register_task("translation_jacobi", dataclass=JacobiTaskConfig)
@@ -74,41 +73,10 @@ class JacobiTranslationTask(EngineTranslationTask):
             options=options.jacobi_draft_options,
         )
         greedy = task.decoding_options(Namespace(), beam=1)
-        return ModelDrafter(self.translate_with(task.make_generator(drafting, greedy), models))
+        generator = task.make_generator(drafting, greedy)
 
-    def translate_with(
-        self, generator: EngineGenerator, models: Sequence[FairseqEncoderDecoderModel]
-    ) -> Callable[[Dict[str, Tensor], Sequence[Memory]], List[List[int]]]:
-        """The function ``translate`` of :class:`.drafts.ModelDrafter`: it takes a batch and the
-        encoder outputs of ``models``, and returns the draft of each sentence.
-
-        Args:
-            generator: decodes with the draft model.
-            models: the models that check the drafts. If one of these has the same encoder as the
-                draft model, its encoder output is reused.
-        """
-        drafting = generator.models
-        engines: Optional[DraftEnsemble] = None
-        equal: Optional[int] = None
-
-        def translate(net_input: Dict[str, Tensor], memories: Sequence[Memory]) -> List[List[int]]:
-            nonlocal engines, equal
+        def translate(net_input: Dict[str, Tensor]) -> List[List[int]]:
             on_device(drafting, models[0])
-            if engines is None:
-                engines = DraftEnsemble(
-                    drafting, generator.counters, static_weights=generator.options.static_weights
-                )
-                generator.ensemble = engines
-                equal = (
-                    lender(drafting[0], models, self.source_dictionary)
-                    if len(drafting) == 1
-                    else None
-                )
-            engines.lent = None if equal is None or not memories else memories[equal]
-            try:
-                found = generator.find({"net_input": net_input})
-                return [best[0].tokens for best in found]
-            finally:
-                engines.lent = None
+            return [best[0].tokens for best in generator.find({"net_input": net_input})]
 
-        return translate
+        return ModelDrafter(translate)

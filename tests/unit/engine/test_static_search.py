@@ -115,7 +115,7 @@ def test_a_start_that_all_translations_share(tiny, beam):
     begun = [best[0].tokens[:3] for best in generator.find(samples[0])]
     assert begun == [generator.forced] * 3
     free = make(tiny.lively(), DecodingOptions(beam=beam, max_len_b=7, min_len=2))
-    free.uses_graphs, free.ensemble = True, generator.ensemble
+    free.uses_graphs, free._ensemble = True, generator.ensemble
     assert all(best[0].tokens[:3] != generator.forced for best in free.find(samples[0]))
     assert_recordable(make, tiny.lively(), samples[0])
 

@@ -94,7 +94,7 @@ def test_any_draft_gives_the_same_result(tiny, seed, lengths, mode, limit, data)
                 data.draw(st.sampled_from([token, token, token, 2, 3, 5])) for token in truth
             ][: data.draw(st.integers(0, len(truth)))] + data.draw(st.lists(st.integers(2, 15),
                                                                             max_size=3)))  # fmt: skip
-        drafter = ModelDrafter(lambda net_input, memories: drafts)
+        drafter = ModelDrafter(lambda net_input: drafts)
     generator = make_generator(tiny, [model], drafter=drafter, options=rules, **mode)
     assert_same(generator.generate([model], sample), expected)
     assert generator.statistics.row_passes <= sum(len(best[0]["tokens"]) for best in expected)
@@ -104,9 +104,7 @@ def test_a_perfect_draft_needs_as_few_passes_as_windows(tiny):
     model, sample = tiny.lively(seed=4), tiny.sample([7, 3, 5], seed=4)
     rules = dict(max_len_b=13)
     expected = greedy(tiny, [model], sample, options=rules)
-    drafter = ModelDrafter(
-        lambda net_input, memories: [best[0]["tokens"].tolist() for best in expected]
-    )
+    drafter = ModelDrafter(lambda net_input: [best[0]["tokens"].tolist() for best in expected])
     generator = make_generator(
         tiny, [model], drafter=drafter, options=rules, mode="frontier", window=4
     )

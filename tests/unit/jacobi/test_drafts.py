@@ -76,7 +76,7 @@ def test_which_drafts_are_taken(tiny, monkeypatch, wrong):
 
 
 def test_a_corrected_word_does_not_spoil_the_rest_of_the_draft():
-    drafter = ModelDrafter(lambda net_input, memories: [[5, 6, 7, 8, 9, 10, 2]])
+    drafter = ModelDrafter(lambda net_input: [[5, 6, 7, 8, 9, 10, 2]])
     for verified, expected in (
         ([], [5, 6, 7]),
         ([5, 6, 11], [8, 9, 10]),

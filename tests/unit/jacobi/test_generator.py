@@ -191,7 +191,7 @@ def test_drafts_for_recurrent_cells(tiny, seed, lengths, data):
         ]
         for best in expected
     ]
-    drafter, window = ModelDrafter(lambda net_input, memories: drafts), data.draw(st.integers(2, 5))
+    drafter, window = ModelDrafter(lambda net_input: drafts), data.draw(st.integers(2, 5))
     generator = make_generator(
         tiny, [model], drafter=drafter, options=options, mode="frontier", window=window
     )

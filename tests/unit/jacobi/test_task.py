@@ -68,12 +68,10 @@ def test_models_draft_from_a_checkpoint_and_nothing_else_does(tiny, draft):
 
 @pytest.mark.parametrize("family", MODEL_DRAFTS)
 def test_a_draft_model_is_loaded_as_the_options_say(tiny, monkeypatch, family):
-    """With the data and the dictionaries of this task; it translates greedily, and its translation
-    is what is proposed."""
-    asked, made = [], []
-    generator = SimpleNamespace(
-        models=[tiny.model(seed=2)], counters=None, options=DecodingOptions()
-    )
+    """With the data and the dictionaries of this task; it is moved to where the model that checks
+    is, translates greedily, and its translation is what is proposed."""
+    asked, made, draft = [], [], tiny.model(seed=2).float()
+    generator = SimpleNamespace(find=lambda sample: [[SimpleNamespace(tokens=[5, 2])]])
     drafting = SimpleNamespace(
         make_generator=lambda models, options: made.append((models, options)) or generator,
         decoding_options=lambda args, **own: DecodingOptions(**vars(args), **own),
@@ -81,7 +79,7 @@ def test_a_draft_model_is_loaded_as_the_options_say(tiny, monkeypatch, family):
 
     def load(path, name, **more):
         asked.append((path, name, more))
-        return drafting, generator.models
+        return drafting, [draft]
 
     monkeypatch.setattr(module, "load_draft_model", load)
     task = make_task(tiny, draft=family, draft_path="draft.pt", draft_options="{'beta': 2}")
@@ -91,37 +89,10 @@ def test_a_draft_model_is_loaded_as_the_options_say(tiny, monkeypatch, family):
         ("draft.pt", family, dict(beside=task.cfg, options="{'beta': 2}", **dictionaries))
     ]
     ((models, options),) = made
-    assert type(drafter) is ModelDrafter and models is generator.models and options.beam == 1
-
-
-@pytest.mark.parametrize("broken", [False, True])
-def test_a_lent_encoding_is_taken_back(tiny, broken):
-    """After each batch, whatever becomes of it; the draft is moved to where the model that checks
-    is."""
-    model, draft = tiny.model(seed=2).float().double(), tiny.model(seed=2).float()
-    lent = []
-
-    def find(sample):
-        lent.append(generator.ensemble.lent)
-        if broken:
-            raise RuntimeError("out of memory")
-        return [[SimpleNamespace(tokens=[5, 2])]]
-
-    generator = SimpleNamespace(
-        models=[draft], counters=None, options=DecodingOptions(), find=find, ensemble=None
-    )
-    translate, memory = make_task(tiny).translate_with(generator, [model]), object()
-    for _ in range(2):
-        if broken:
-            with pytest.raises(RuntimeError, match="out of memory"):
-                translate({}, [memory])
-        else:
-            assert translate({}, [memory]) == [[5, 2]]
-        assert generator.ensemble.lent is None and next(draft.parameters()).dtype == torch.float64
-    assert lent == [memory, memory]
-    if not broken:
-        translate({}, [])
-        assert lent[-1] is None, "what was not encoded is not lent"
+    assert type(drafter) is ModelDrafter and models == [draft] and options.beam == 1
+    drafter.begin({})
+    assert drafter.propose(0, [], [], 3) == [5, 2]
+    assert next(draft.parameters()).dtype == torch.float64
 
 
 def test_other_decoders_are_refused(tiny):
