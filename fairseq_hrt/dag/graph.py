@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..engine import EngineEnsemble, Memory, TransformerEngine, log_mean, log_softmax
-from ..ops import CHUNK, at_least_float32, best_tokens
+from ..ops import CHUNK, at_least_float32
 from .links import HIDDEN, LinkPredictor, allowed_links
 
 
@@ -108,16 +108,9 @@ class Graphs:
         other vertices are not computed and hold 0."""
         if chosen is None:
             chosen = torch.ones(self.links.shape[:2], dtype=torch.bool, device=self.links.device)
-            parts = [features.flatten(0, 1) for features in self.features]  # [B * L, D] each
-        else:
-            parts = [features[chosen] for features in self.features]
-        if len(parts) == 1:
-            output = self.engines[0].output
-            best, best_token = best_tokens(
-                parts[0], output.weight, bias=output.bias, penalties=self.penalties
-            )
-        else:
-            best, best_token = self._penalised(self._log_probs(parts)).max(-1)  # [n] each
+        pieces = self._in_pieces([features[chosen] for features in self.features])
+        found = [piece.max(1) for piece in pieces]
+        best, best_token = (torch.cat(parts) for parts in zip(*found))  # [n] each
         scores = torch.zeros(chosen.shape, dtype=best.dtype, device=best.device)  # [B, L]
         tokens = torch.zeros(chosen.shape, dtype=torch.long, device=best.device)
         scores[chosen], tokens[chosen] = best, best_token
@@ -149,10 +142,12 @@ class Graphs:
         scores, tokens = (torch.cat(parts).view(shape) for parts in zip(*found))
         return scores, tokens
 
-    def _in_pieces(self) -> Iterator[Tensor]:
-        """Yields penalised log-probabilities ``[n, V]`` of n vertices at a time."""
+    def _in_pieces(self, features: Optional[List[Tensor]] = None) -> Iterator[Tensor]:
+        """Yields penalised log-probabilities ``[n, V]`` of n vertices at a time, of all vertices or
+        of those with the given ``features`` ``[N, D]`` of each model."""
+        features = features or self.features
         count = max(1, CHUNK // self.engines[0].output.weight.size(0))
-        for parts in zip(*(features.flatten(0, 1).split(count) for features in self.features)):
+        for parts in zip(*(own.flatten(0, -2).split(count) for own in features)):
             yield self._penalised(self._log_probs(list(parts)))
 
     def end_scores(self) -> Tensor:

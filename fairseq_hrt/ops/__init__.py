@@ -12,7 +12,7 @@ from .ctc import ExpectedNgrams, ctc_best_alignment, ctc_ngrams
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fixed_shapes import FixedPaths, between_words, fixed_viterbi
 from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
-from .gather import CHUNK, best_tokens, gather_log_probs, gather_with_largest, row_blocks
+from .gather import CHUNK, gather_log_probs, gather_with_largest, row_blocks
 from .products import at_least_float32
 from .repeats import LEAST_MASS, best_printing_path, without_repeats
 from .viterbi import ViterbiPath, joint_viterbi
@@ -27,7 +27,6 @@ __all__ = [
     "ViterbiPath",
     "at_least_float32",
     "best_printing_path",
-    "best_tokens",
     "between_words",
     "ctc_best_alignment",
     "ctc_ngrams",

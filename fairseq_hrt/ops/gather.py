@@ -1,7 +1,7 @@
 """Log-probabilities of a few tokens at every vertex, without keeping the log-softmax over the whole
 vocabulary in memory."""
 
-from typing import Any, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Iterator, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -100,34 +100,6 @@ def gather_with_largest(
     return torch.cat(found).view(batch, size, -1).transpose(1, 2).contiguous(), torch.cat(
         largest
     ).view(batch, size)  # [B, T, L], [B, L]
-
-
-@torch.no_grad()
-def best_tokens(
-    features: Tensor,
-    weight: Tensor,
-    *,
-    bias: Optional[Tensor] = None,
-    penalties: Optional[Mapping[int, float]] = None,
-) -> Tuple[Tensor, Tensor]:
-    """The most probable token of each vertex: (its log-probability ``[...]``, its id, LongTensor
-    ``[...]``).
-
-    Args:
-        features: ``[..., D]``.
-        weight: ``[V, D]``.
-        bias: ``[V]``.
-        penalties: {token: number subtracted from its log-probability}; infinity forbids it.
-    """
-    found: List[Tuple[Tensor, ...]] = []
-    for part in _chunks(features, weight.size(0)):
-        logits = _wide(F.linear(part, weight, bias))  # [n, V]
-        partition = torch.logsumexp(logits, -1)  # [n]
-        for token, penalty in (penalties or {}).items():
-            logits[:, token] -= penalty
-        found.append((partition, *logits.max(-1)))  # [n] each
-    partition, best, tokens = (torch.cat(parts).view(features.shape[:-1]) for parts in zip(*found))
-    return best - partition, tokens
 
 
 def _chunks(features: Tensor, vocabulary: int, most: Optional[int] = None) -> Tuple[Tensor, ...]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_hrt.ops import best_tokens, gather, gather_log_probs, gather_with_largest
+from fairseq_hrt.ops import gather, gather_log_probs, gather_with_largest
 
 
 @pytest.mark.parametrize("with_bias", [False, True])
@@ -45,7 +45,7 @@ def test_gathering_in_half_precision():
 
 
 @pytest.mark.parametrize("block", [1, 20, 10**6])
-def test_the_best_tokens_beside_them(block, monkeypatch):
+def test_the_largest_beside_them(block, monkeypatch):
     monkeypatch.setattr(gather, "BLOCK", block)
     torch.manual_seed(1)
     features, weight, bias = (
@@ -59,11 +59,6 @@ def test_the_best_tokens_beside_them(block, monkeypatch):
     torch.testing.assert_close(match, gather_log_probs(features, weight, targets, bias=bias))
     torch.testing.assert_close(largest, log_probs.amax(-1))
     assert not match.requires_grad and not largest.requires_grad
-    scores, tokens = best_tokens(features, weight, bias=bias, penalties={3: 0.5, 4: float("inf")})
-    log_probs[..., 3] -= 0.5
-    log_probs[..., 4] = float("-inf")
-    torch.testing.assert_close(scores, log_probs.amax(-1))
-    assert torch.equal(tokens, log_probs.argmax(-1)) and not scores.requires_grad
 
 
 def test_no_more_logits_at_a_time_than_a_chunk_holds(monkeypatch):
@@ -81,11 +76,7 @@ def test_no_more_logits_at_a_time_than_a_chunk_holds(monkeypatch):
         "linear",
         lambda *given: sizes.append(original(*given).numel()) or original(*given),
     )
-    for program in (
-        gather_log_probs,
-        gather_with_largest,
-        lambda f, w, t: best_tokens(f, w),
-    ):
+    for program in (gather_log_probs, gather_with_largest):
         sizes.clear()
         program(features, weight, targets)
         assert sizes == [33, 33, 33, 11]
