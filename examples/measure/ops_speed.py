@@ -22,12 +22,8 @@ from torch import Tensor
 from fairseq_hrt.cli.command import add_numbers, command
 from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.evaluation.speed import Timing, measure
-from fairseq_hrt.ops import (
-    dag_log_likelihood,
-    fuzzy_alignment,
-    gather_log_probs,
-    passing_probabilities,
-)
+from fairseq_hrt.ops import dag_log_likelihood, fuzzy_alignment, gather_log_probs
+from fairseq_hrt.ops.fuzzy import passing_probabilities
 
 Gradients = Tuple[Tensor, ...]
 
@@ -100,7 +96,6 @@ def likelihood(
 def passing(device: torch.device, *, batch: int = 4, size: int = 512) -> Program:
     """passing_probabilities against one vertex after the other, recorded by autograd."""
     links = random_links(batch, size, device)
-    lengths = torch.full((batch,), size, device=device)
 
     def loop(edges: Tensor) -> Tensor:
         probabilities = edges.exp()
@@ -112,7 +107,7 @@ def passing(device: torch.device, *, batch: int = 4, size: int = 512) -> Program
     return Program(
         "passing_probabilities",
         f"B={batch} L={size}",
-        gradients_of(lambda edges: passing_probabilities(edges, lengths).square(), (links,)),
+        gradients_of(lambda edges: passing_probabilities(edges.exp()).square(), (links,)),
         gradients_of(loop, (links,)),
     )
 

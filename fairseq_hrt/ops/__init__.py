@@ -11,7 +11,7 @@ from .checks import PostponedChecks, postponed_checks
 from .ctc import ExpectedNgrams, ctc_best_alignment, ctc_ngrams
 from .dag_likelihood import dag_best_alignment, dag_log_likelihood
 from .fixed_shapes import FixedPaths, between_words, fixed_viterbi
-from .fuzzy import FuzzyAlignment, fuzzy_alignment, passing_probabilities
+from .fuzzy import FuzzyAlignment, fuzzy_alignment
 from .gather import CHUNK, gather_log_probs, gather_with_largest, row_blocks
 from .products import at_least_float32
 from .repeats import LEAST_MASS, best_printing_path, without_repeats
@@ -37,7 +37,6 @@ __all__ = [
     "gather_log_probs",
     "gather_with_largest",
     "joint_viterbi",
-    "passing_probabilities",
     "postponed_checks",
     "row_blocks",
     "without_repeats",

@@ -29,31 +29,20 @@ class FuzzyAlignment(NamedTuple):
     recall: Tensor
 
 
-def passing_probabilities(links: Tensor, vertex_lengths: Tensor) -> Tensor:
+def passing_probabilities(edges: Tensor) -> Tensor:
     """Probability that a path passes each vertex: p_0 = 1, p_v = sum_(u < v) p_u P(v | u) (FA-DAT,
-    Eq. 12).
+    Eq. 12): ``[B, L]``, differentiable.
 
-    Solved as one triangular system p (I - E) = e_0 with E = exp(links), without a loop.
+    Solved as one triangular system p (I - E) = e_0, without a loop.
 
     Args:
-        links: ``[B, L, L]``, log P(v | u), -inf for v <= u.
-        vertex_lengths: LongTensor ``[B]``, vertices of each graph.
-
-    Returns:
-        ``[B, L]``, 0 behind the last vertex; differentiable; float32 at least.
+        edges: ``[B, L, L]``, E: P(v | u), 0 for v <= u.
 
     Raises:
-        ValueError: wrong shapes or lengths, NaN, or a link that does not lead forward.
+        ValueError: a link does not lead forward; the triangular system would ignore it.
     """
-    check(links, vertex_lengths)
-    return _Passing.apply(_forward_only(probabilities(links, vertex_lengths)))
-
-
-def _forward_only(edges: Tensor) -> Tensor:
-    """Returns ``edges`` ``[B, L, L]`` unchanged; raises ValueError if any leads backwards or to its
-    own vertex, which the triangular system would ignore."""
     suspect(edges.detach().tril().amax() > 0, functools.partial(_refuse_backward, edges.detach()))
-    return edges
+    return _Passing.apply(edges)
 
 
 def _refuse_backward(edges: Tensor) -> None:
@@ -121,7 +110,7 @@ def fuzzy_alignment(
         raise ValueError(f"n-grams of order {order}: the order must be at least 1")
     check(links, vertex_lengths, match, target_lengths)
     edges = probabilities(links, vertex_lengths)  # [B, L, L]
-    passing = _Passing.apply(_forward_only(edges))  # [B, L]
+    passing = passing_probabilities(edges)  # [B, L]
     vertices = torch.arange(links.size(1), device=links.device) < vertex_lengths.unsqueeze(1)
     emissions = match.to(edges.dtype).masked_fill(~vertices.unsqueeze(1), float("-inf")).exp()
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 from simulated_device import SimulatedDevice
 
-from fairseq_hrt.ops import passing_probabilities, postponed_checks
+from fairseq_hrt.ops import postponed_checks
 from fairseq_hrt.ops.checks import check, pairs_inside, probabilities
+from fairseq_hrt.ops.fuzzy import passing_probabilities
 
 LINKS, MATCH = torch.zeros(2, 4, 4), torch.zeros(2, 3, 4)
 VERTICES, TOKENS = torch.tensor([4, 3]), torch.tensor([3, 2])
@@ -74,14 +75,14 @@ def test_on_a_device_checks_can_wait(graphs):
         for given, wrong in ((links, False), (broken, True)):
             with postponed_checks() as checks:
                 check(given, lengths)
-                passing_probabilities(given, lengths)
+                passing_probabilities(probabilities(given, lengths))
             assert not device.reads
             assert bool(checks.suspicious(lengths.device)) == wrong
             device.waits.clear()
         with pytest.raises(ValueError, match="links holds NaN"):
             checks.explain()
         with postponed_checks() as checks:
-            passing_probabilities(links.mT, lengths)
+            passing_probabilities(probabilities(links.mT, lengths))
         with pytest.raises(ValueError, match="leads backwards"):
             checks.explain()
         with postponed_checks() as checks:

@@ -6,7 +6,9 @@ from collections import Counter
 import pytest
 import torch
 
-from fairseq_hrt.ops import fuzzy_alignment, passing_probabilities
+from fairseq_hrt.ops import fuzzy_alignment
+from fairseq_hrt.ops.checks import probabilities
+from fairseq_hrt.ops.fuzzy import passing_probabilities
 
 VERTICES, TOKENS = (7, 5, 2), (5, 6, 2)
 
@@ -132,7 +134,7 @@ def test_other_precisions(graphs):
 )
 def test_passing_probabilities(graphs, dtype, tolerance):
     links = graphs.links(3, 7, VERTICES, spread=2.0)
-    found = passing_probabilities(links.to(dtype), torch.tensor(VERTICES))
+    found = passing_probabilities(probabilities(links.to(dtype), torch.tensor(VERTICES)))
     for row, length in enumerate(VERTICES):
         expected = torch.zeros(7, dtype=torch.float64)
         for path in graphs.paths(length):
@@ -149,4 +151,4 @@ def test_links_that_do_not_lead_forward_are_refused(graphs):
     links = graphs.links(1, 5, [5])
     links[0, 3, 1] = -1.0
     with pytest.raises(ValueError, match="leads backwards"):
-        passing_probabilities(links, torch.tensor([5]))
+        passing_probabilities(links.exp())
