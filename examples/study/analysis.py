@@ -1,8 +1,8 @@
-"""What the study's analyses share: their tables, curves and files."""
+"""What the study's analyses share: systems that score references, tables, curves and files."""
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence, Tuple
 
@@ -10,7 +10,18 @@ from matplotlib.figure import Figure
 
 from fairseq_hrt.evaluation.picture import plain
 from fairseq_hrt.evaluation.result_files import picture_files
+from fairseq_hrt.evaluation.systems import SystemSpec
 from fairseq_hrt.native.io.files import write_text
+
+
+def scoring(spec: SystemSpec) -> SystemSpec:
+    """The specification of the same system, changed to score the reference translations
+    (``--score-reference``) instead of translating."""
+    # Options of the search have no effect in scoring: as defaults they are ignored, not refused.
+    given = frozenset(spec.options)
+    return replace(
+        spec, options={**spec.options, "score_reference": "true"}, defaults=spec.defaults | given
+    )
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 from typing import List, Sequence
 
-from analysis import report, table
+from analysis import report, scoring, table
 from mutual_information import (
     MutualInformation,
     add_comparison_arguments,
@@ -32,7 +32,7 @@ from mutual_information import (
 
 from fairseq_hrt.cli.command import add_language_arguments, command, data_arguments
 from fairseq_hrt.cli.parser import HelpFormatter
-from fairseq_hrt.evaluation.systems import FairseqSystem, parse_system, scoring
+from fairseq_hrt.evaluation.systems import FairseqSystem, parse_system
 from fairseq_hrt.native.io.escaping import in_markdown
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from statistics import mean
 from typing import Any, Dict, List, NamedTuple, Sequence
 
 import torch
-from analysis import report, table
+from analysis import report, scoring, table
 from matplotlib.figure import Figure
 
 from fairseq_hrt.cli.command import (
@@ -36,7 +36,7 @@ from fairseq_hrt.dag.graph import Graphs
 from fairseq_hrt.engine import attached
 from fairseq_hrt.evaluation.picture import plain
 from fairseq_hrt.evaluation.speed import make_batches
-from fairseq_hrt.evaluation.systems import FairseqSystem, System, parse_system, scoring
+from fairseq_hrt.evaluation.systems import FairseqSystem, System, parse_system
 from fairseq_hrt.native.decoding import Hypothesis
 from fairseq_hrt.native.io.escaping import in_markdown
 from fairseq_hrt.ops import dag_log_likelihood

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import List, Sequence
 
 import numpy as np
-from analysis import report, table
+from analysis import report, scoring, table
 
 from fairseq_hrt.cli.command import (
     add_data_arguments,
@@ -38,7 +38,7 @@ from fairseq_hrt.cli.command import (
 )
 from fairseq_hrt.cli.parser import HelpFormatter
 from fairseq_hrt.evaluation.comparison import decode_all
-from fairseq_hrt.evaluation.systems import FairseqSystem, System, parse_system, scoring
+from fairseq_hrt.evaluation.systems import FairseqSystem, System, parse_system
 from fairseq_hrt.native.io.escaping import in_markdown
 
 logger = logging.getLogger(__name__)

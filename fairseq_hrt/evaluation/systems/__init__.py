@@ -8,7 +8,7 @@ from typing import Sequence
 from ...decoding_task import DecodingTask
 from ...native.io.escaping import printable
 from ...native.io.progress import Doing
-from .specification import SystemSpec, generate_arguments, parse_system, read_systems, scoring
+from .specification import SystemSpec, generate_arguments, parse_system, read_systems
 from .system import FairseqSystem, System, continuation, count_calls, subwords
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,6 @@ __all__ = [
     "load_watched",
     "parse_system",
     "read_systems",
-    "scoring",
     "subwords",
 ]
 

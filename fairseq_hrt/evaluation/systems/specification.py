@@ -3,7 +3,7 @@
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence
 
@@ -146,16 +146,6 @@ def system_from_mapping(entries: Mapping[str, Any]) -> SystemSpec:
         )
     rest = {key: value for key, value in values.items() if key not in _NAMED_IN_SYSTEM}
     return SystemSpec(values["name"], values["path"], values.get("task"), rest, engine)
-
-
-def scoring(spec: SystemSpec) -> SystemSpec:
-    """The specification of the same system, changed to score the reference translations
-    (``--score-reference``) instead of translating."""
-    # Options of the search have no effect in scoring: as defaults they are ignored, not refused.
-    given = frozenset(spec.options)
-    return replace(
-        spec, options={**spec.options, "score_reference": "true"}, defaults=spec.defaults | given
-    )
 
 
 def generate_arguments(spec: SystemSpec, data: Sequence[str], task: str) -> List[str]:
