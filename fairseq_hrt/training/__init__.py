@@ -5,7 +5,6 @@ from .config import ACTIVATIONS, ConventionsConfig, DistillationConfig, Smoothed
 from .conventions import leave_sinusoids_out, start_self_attention
 from .distillation import (
     draw_raw,
-    drawn_targets,
     shortest_target_sizes,
     truncate_targets,
     with_distilled_targets,
@@ -41,7 +40,6 @@ __all__ = [
     "Sums",
     "check_label_smoothing",
     "draw_raw",
-    "drawn_targets",
     "flatten_options",
     "hash_uniform",
     "leave_sinusoids_out",

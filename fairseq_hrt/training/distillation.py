@@ -6,7 +6,7 @@ processes that load data live longer than an epoch, so they could not draw repro
 """
 
 import os
-from typing import Any, Dict, Iterable, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Optional
 
 import numpy as np
 import torch
@@ -194,47 +194,32 @@ def _same_sources(
         )
 
 
-def drawn_targets(
-    batch: Mapping[str, Any], *, seed: int, update: int, raw_probability: float, pad: int
-) -> torch.Tensor:
-    """The targets to train on in an update, raw or distilled: LongTensor ``[B, max(T, T')]``.
+def with_drawn_targets(batch: Dict[str, Any], cfg: Any, update: int, pad: int) -> Dict[str, Any]:
+    """The batch with the targets to train on in an update, raw or distilled, as ``target``,
+    LongTensor ``[B, max(T, T')]``; unchanged if it has no distilled ones.
 
     The choice for a sentence is a hash of seed, update and sentence id: it does not depend on the
     number of workers, on resuming, or on the rest of the batch.
 
     Args:
-        batch: ``id`` ``[B]``, ``target`` ``[B, T]`` and, with ``--distilled-data``,
-            ``distilled_target`` ``[B, T']``; targets are padded on the right.
-        seed, update: the training's seed and the number of updates so far.
-        raw_probability: the probability that the raw target is chosen where there are both.
+        batch: fairseq's batch: ``id`` ``[B]``, ``target`` ``[B, T]`` and, with
+            ``--distilled-data``, ``distilled_target`` ``[B, T']``; targets are padded on the right.
+        cfg: the task's configuration: ``seed``, and ``raw_probability``, the probability that the
+            raw target is chosen where there are both.
+        update: the number of updates so far.
         pad: the id of padding.
     """
     if "distilled_target" not in batch:
-        return batch["target"]
-    use_raw = draw_raw(seed, update, batch["id"], raw_probability)  # [B]
+        return batch
+    use_raw = draw_raw(cfg.seed, update, batch["id"], cfg.raw_probability)  # [B]
     targets = batch["target"], batch["distilled_target"]
     width = max(target.size(1) for target in targets)
     raw, distilled = (
         torch.nn.functional.pad(target, (0, width - target.size(1)), value=pad)
         for target in targets
     )
-    return torch.where(use_raw.unsqueeze(1), raw, distilled)  # [B, max(T, T')]
-
-
-def with_drawn_targets(batch: Dict[str, Any], cfg: Any, update: int, pad: int) -> Dict[str, Any]:
-    """The batch, with :func:`drawn_targets` as ``target`` if it has distilled ones.
-
-    Args:
-        batch: fairseq's batch.
-        cfg: the task's configuration, with ``seed`` and ``raw_probability``.
-        update: the number of updates so far.
-        pad: the id of padding.
-    """
-    if "distilled_target" not in batch:
-        return batch
-    probability = cfg.raw_probability
-    drawn = drawn_targets(batch, seed=cfg.seed, update=update, raw_probability=probability, pad=pad)
-    return {**batch, "target": drawn}
+    # [B, max(T, T')]
+    return {**batch, "target": torch.where(use_raw.unsqueeze(1), raw, distilled)}
 
 
 def shortest_target_sizes(data: LanguagePairDataset, raw_probability: float) -> np.ndarray:

@@ -9,7 +9,7 @@ from fairseq_hrt.hrt.criterion import HRTLoss
 from fairseq_hrt.hrt.generator import HRTGenerator
 from fairseq_hrt.hrt.task import HRTTranslationTask
 from fairseq_hrt.native.options.values import DecodingOptions
-from fairseq_hrt.training import drawn_targets
+from fairseq_hrt.training import with_drawn_targets
 
 RULES = dict(unkpen=2.0, min_len=3, max_len_a=1.0, max_len_b=3)
 
@@ -64,8 +64,7 @@ def test_training_happens_on_the_device(tiny):
 
     def train(model, sample):
         task.decoder = model.decoder
-        target = drawn_targets(sample, seed=5, update=3, raw_probability=0.5, pad=1)
-        sample = {**sample, "target": target}
+        sample = with_drawn_targets(sample, task.cfg, 3, pad=1)
         loss, size, _ = HRTLoss(task, 0.1)(model, task.add_views(sample, 3, 0.5))
         loss.backward()
         return (

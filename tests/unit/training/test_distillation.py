@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_hrt.training import distillation
-from fairseq_hrt.training.distillation import MixedTargetDataset, draw_raw, drawn_targets
+from fairseq_hrt.training.distillation import MixedTargetDataset, draw_raw, with_drawn_targets
 
 
 def pairs(tiny, targets, sources=None):
@@ -133,7 +133,8 @@ def test_one_of_two_targets_is_chosen_whole(raw, other, update):
 
     first, second = padded(raw, 7), padded([other] * len(raw), 8)
     batch = {"id": torch.arange(len(raw)), "target": first, "distilled_target": second}
-    chosen = drawn_targets(batch, seed=1, update=update, raw_probability=0.5, pad=1)
+    cfg = SimpleNamespace(seed=1, raw_probability=0.5)
+    chosen = with_drawn_targets(batch, cfg, update, pad=1)["target"]
     assert chosen.shape == (len(raw), max(first.size(1), other))
     for row, length, mine in zip(chosen, raw, draw_raw(1, update, batch["id"], 0.5)):
         assert row[row.ne(1)].tolist() == ([7] * length if mine else [8] * other)
@@ -186,8 +187,8 @@ def test_every_family_learns_what_was_drawn(tiny, family):
         raw, distilled, target = seen[-1]
         assert torch.equal(raw, draw_raw(11, update, sample["id"], 0.3))
         assert torch.equal(distilled, ~raw) and 4 < raw.sum() < 24
-        drawn = drawn_targets(sample, seed=11, update=update, raw_probability=0.3, pad=tiny.PAD)
-        assert torch.equal(target, drawn)
+        drawn = with_drawn_targets(sample, cfg, update, tiny.PAD)
+        assert torch.equal(target, drawn["target"])
     assert not torch.equal(seen[0][0], seen[1][0])
     task.valid_step(sample, model, criterion)
     raw, distilled, target = seen[2]
