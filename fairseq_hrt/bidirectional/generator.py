@@ -12,7 +12,7 @@ from ..engine import AutoregressiveGenerator, Memory
 from ..native.decoding import Hypothesis
 from ..native.options.values import DecodingOptions
 from .search import BlockPlan, block_search
-from .slots import natural_order, slot_positions, start_symbols
+from .slots import natural_index, slot_positions, start_symbols
 from .static_search import static_block_search
 
 # Attributes of a decoder that determine the order of its slots: the options that set them.
@@ -216,5 +216,8 @@ class BidirectionalGenerator(AutoregressiveGenerator):
 def _slots_in_natural_order(words: int, directions: int, middle_to_side: bool) -> Tuple[int, ...]:
     """For a translation of ``words`` words, the slot (place in the order of writing, from 0) of
     each word from left to right, and last the slot of ``</s>``. For ``directions`` and
-    ``middle_to_side`` see :func:`.slots.slot_order`."""
-    return (*natural_order(words, directions, middle_to_side=middle_to_side).tolist(), words)
+    ``middle_to_side`` see :func:`.slots.natural_index`."""
+    order = natural_index(
+        torch.arange(words + 1), torch.tensor(words), directions, middle_to_side=middle_to_side
+    )
+    return tuple(order.argsort().tolist())

@@ -61,28 +61,6 @@ def natural_index(
     return torch.where(slots < lengths, index, slots)
 
 
-def slot_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """The index of the word, from 0, that each slot (place in the order of writing) holds:
-    LongTensor ``[length]``.
-
-    Args:
-        length: the number of words of the sentence.
-        directions: h, the directions of writing: 1 (left to right), 2 (from both ends) or a larger
-            even number, see :func:`natural_index`.
-        middle_to_side: with two directions, write from the middle to both ends instead.
-    """
-    return natural_index(
-        torch.arange(length), torch.tensor(length), directions, middle_to_side=middle_to_side
-    )
-
-
-def natural_order(length: int, directions: int, *, middle_to_side: bool = False) -> Tensor:
-    """The slot (place in the order of writing, from 0) of each word of a sentence of ``length``
-    words, from left to right: LongTensor ``[length]``. It is the inverse permutation of
-    :func:`slot_order`, with the same arguments."""
-    return slot_order(length, directions, middle_to_side=middle_to_side).argsort()
-
-
 def slot_positions(slots: int, directions: int) -> Tensor:
     """The positions of the first ``slots`` slots (IBDecoder, Eq. 7 and 8) with ``directions``
     directions of writing.

@@ -15,7 +15,7 @@ from tiny_weights import TINY, built_once, seed_host, sharpen
 from fairseq_hrt.bidirectional.config import BidirectionalTaskConfig
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
 from fairseq_hrt.bidirectional.model import BidirectionalTransformerModel
-from fairseq_hrt.bidirectional.slots import slot_order
+from fairseq_hrt.bidirectional.slots import natural_index
 from fairseq_hrt.bidirectional.task import BidirectionalTranslationTask
 from fairseq_hrt.native.options.values import DecodingOptions
 
@@ -91,7 +91,8 @@ def one(sample, row):
 def natural(words, directions, middle=False):
     """Words in the order of writing, returned to their natural order."""
     count = len(words) - 1
-    order = slot_order(count, directions, middle_to_side=middle).tolist()
+    slots = torch.arange(count), torch.tensor(count)
+    order = natural_index(*slots, directions, middle_to_side=middle).tolist()
     placed = [None] * count
     for slot, index in enumerate(order):
         placed[index] = words[slot]

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from fairseq.logging import metrics
+from walking import order_by_walking
 
 from fairseq_hrt.bidirectional.criterion import BidirectionalLoss
 
@@ -14,11 +15,10 @@ PAD, EOS = 1, 2
 def slot_by_slot(family, model, sample, row):
     """Log-probability of each written word and ``</s>`` of one sentence, each predicted from the
     words before its block."""
-    from fairseq_hrt.bidirectional.slots import slot_order
-
     target = sample["target"][row]
     count = int(target.ne(PAD).sum()) - 1
-    written = [int(target[index]) for index in slot_order(count, model.decoder.directions)] + [EOS]
+    order = order_by_walking(count, model.decoder.directions)
+    written = [int(target[index]) for index in order] + [EOS]
     tokens = sample["net_input"]["src_tokens"][row]
     tokens = tokens[tokens.ne(PAD)].unsqueeze(0)
     oracle = family.oracle(

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
+from walking import order_by_walking
 
 from fairseq_hrt.bidirectional.generator import BidirectionalGenerator
-from fairseq_hrt.bidirectional.slots import slot_order
 from fairseq_hrt.engine import to_fairseq
 from fairseq_hrt.native.options.values import DecodingOptions
 
@@ -109,7 +109,7 @@ def test_steps_directions_history_and_hooks(family):
     mine.step_hooks.append(seen.append)
     best = mine.generate(None, sample)[0][0]
     count = best["tokens"].numel() - 1
-    order = slot_order(count, 2).tolist()
+    order = order_by_walking(count, 2)
     for slot, index in enumerate(order):
         assert best["token_steps"][index] == slot // 4 + 1
         assert best["token_directions"][index] == slot % 2

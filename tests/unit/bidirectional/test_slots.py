@@ -6,14 +6,17 @@ from walking import order_by_walking
 
 from fairseq_hrt.bidirectional.slots import (
     natural_index,
-    natural_order,
     slot_mask,
-    slot_order,
     slot_positions,
     start_symbols,
 )
 
 DIRECTIONS = [1, 2, 4, 6, 8]
+
+
+def slot_order(length, directions, **options):
+    """The index of the word that each slot holds, for one sentence."""
+    return natural_index(torch.arange(length), torch.tensor(length), directions, **options)
 
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
@@ -32,11 +35,10 @@ def test_examples_of_the_paper():
 
 
 @pytest.mark.parametrize("directions, middle", [*((h, False) for h in DIRECTIONS), (2, True)])
-def test_order_and_inverse(directions, middle):
+def test_every_word_has_a_slot(directions, middle):
     for length in range(65):
         order = slot_order(length, directions, middle_to_side=middle)
-        back = natural_order(length, directions, middle_to_side=middle)
-        assert order[back].tolist() == back[order].tolist() == list(range(length))
+        assert sorted(order.tolist()) == list(range(length))
 
 
 @pytest.mark.parametrize("directions", DIRECTIONS[1:])
