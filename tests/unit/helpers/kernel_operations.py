@@ -114,7 +114,6 @@ class _Table(C.Structure):
         ("top", C.CFUNCTYPE(_Int, _Pointer, _Int, _Pointer, _Int, _Pointer, _Pointer)),
         ("logsumexp", C.CFUNCTYPE(_Float, _Pointer, _Int)),
         ("softmax", C.CFUNCTYPE(None, _Pointer, _Int)),
-        ("log_softmax", C.CFUNCTYPE(None, _Pointer, _Int)),
         ("exponential", C.CFUNCTYPE(None, _Pointer, _Int)),
         (
             "norm",
@@ -440,7 +439,7 @@ class Operations:
         return self.table.logsumexp(_at(row), len(row))
 
     def in_place(self, operation: str, row: np.ndarray) -> np.ndarray:
-        """softmax, log_softmax or exponential of a copy of the row."""
+        """softmax or exponential of a copy of the row."""
         copy = self.floats(len(row))
         copy[:] = row
         getattr(self.table, operation)(_at(copy), len(copy))

@@ -181,16 +181,6 @@ static INLINE void softmax_row(float *row, int32_t count) {
 }
 static void softmax(float *row, int32_t count) { softmax_row(row, count); }
 
-static void log_softmax(float *row, int32_t count) {
-    float top = row_largest(row, count);
-    vf shift = f_all(top), log_sum = f_all(logf(row_exponentials(row, count, top, NULL)));
-    int32_t i = 0;
-    for (; i + W <= count; i += W) f_store(row + i, f_sub(f_sub(f_load(row + i), shift), log_sum));
-    if (i < count)
-        f_store_part(row + i, count - i,
-                     f_sub(f_sub(f_load_part(row + i, count - i, 0.f), shift), log_sum));
-}
-
 /* ------------------------------------------------------------------ layer normalisation */
 
 static void norm(const float *x, ptrdiff_t ldx, int32_t rows, int32_t width, const float *gain,

@@ -6,4 +6,11 @@
 #define NOINLINE __attribute__((noinline))
 #define ALIGNED __attribute__((aligned(64)))
 
+/* What a shared library exports. */
+#if defined(_WIN32)
+#define FH_PUBLIC __declspec(dllexport)
+#else
+#define FH_PUBLIC __attribute__((visibility("default")))
+#endif
+
 #endif

@@ -346,7 +346,6 @@ int fh_decode_step(fh_work *w, const fh_step *step, float **features) {
         if (layer_step(w, &p, l, x, &rows)) return w->error.code;
     if (t->final_norm.gain && rows) fh_normalise(w, t, &t->final_norm, x, rows, x);
     for (int32_t r = 0; r < step->rows; r++) w->rows[row_of(step, r)].length += p.pieces[r].count;
-    w->passes++;
     *features = x;
     return FH_OK;
 }

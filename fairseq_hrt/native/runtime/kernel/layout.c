@@ -59,21 +59,13 @@ static int start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
     return 0;
 }
 
-int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
-                    int32_t inputs) {
-    return start(matrix, buffer, kind, outputs, inputs, 0);
-}
-
-int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *rows, ptrdiff_t ld,
-                  const float *scales, const float *bias) {
-    if (first < 0 || count < 0 || first > matrix->outputs || count > matrix->outputs - first)
-        return -1;
-    int32_t inputs = matrix->inputs;
-    for (int32_t r = 0; r < count; r++) {
-        int32_t output = first + r;
-        if (is_int8(matrix->kind)) {
+int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs, int32_t inputs,
+                   const void *rows, ptrdiff_t ld, const float *scales, const float *bias) {
+    if (start(matrix, buffer, kind, outputs, inputs, 0)) return -1;
+    for (int32_t r = 0; r < outputs; r++) {
+        if (is_int8(kind)) {
             const int8_t *from = (const int8_t *)rows + r * ld;
-            int8_t *to = (int8_t *)matrix->weights + place(matrix, output);
+            int8_t *to = (int8_t *)matrix->weights + place(matrix, r);
             int32_t sum = 0, i = 0, lowest = 0;
             for (int32_t j = 0; j < inputs; j++) {
                 sum += from[j];
@@ -82,22 +74,16 @@ int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *r
             if (lowest < -127) return -2;
             for (; i + 4 <= inputs; i += 4, to += 4 * FH_PANEL) memcpy(to, from + i, 4);
             for (int32_t j = 0; i + j < inputs; j++) to[j] = from[i + j];
-            matrix->sums[output] = sum;
-            matrix->scales[output] = scales[r];
+            matrix->sums[r] = sum;
+            matrix->scales[r] = scales[r];
         } else {
             const float *from = (const float *)rows + r * ld;
-            float *to = (float *)matrix->weights + place(matrix, output);
+            float *to = (float *)matrix->weights + place(matrix, r);
             for (int32_t i = 0; i < inputs; i++) to[(size_t)i * FH_PANEL] = from[i];
         }
-        matrix->bias[output] = bias ? bias[r] : 0.f;
+        matrix->bias[r] = bias ? bias[r] : 0.f;
     }
     return 0;
-}
-
-int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs, int32_t inputs,
-                   const void *rows, ptrdiff_t ld, const float *scales, const float *bias) {
-    if (fh_matrix_start(matrix, buffer, kind, outputs, inputs)) return -1;
-    return fh_matrix_put(matrix, 0, outputs, rows, ld, scales, bias);
 }
 
 size_t fh_matrix_rows_size(const fh_matrix *matrix) {

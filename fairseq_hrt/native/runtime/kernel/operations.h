@@ -31,17 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#ifndef FH_PUBLIC
-#if defined(_WIN32)
-#define FH_PUBLIC __declspec(dllexport)
-#else
-#define FH_PUBLIC __attribute__((visibility("default")))
-#endif
-#endif
+#include "compiler.h"
 
 #define FH_ALIGNMENT 64
 #define FH_PANEL 64         /* outputs that are packed together */
@@ -92,17 +82,10 @@ typedef struct fh_screen {
 /* Bytes of the buffer of a packed matrix; 0 when a size is out of range (both at least 1, see
  * FH_MAX_*). */
 FH_PUBLIC size_t fh_matrix_size(fh_kind kind, int32_t outputs, int32_t inputs);
-/* An all-zero matrix in `buffer` (aligned, fh_matrix_size bytes). Returns 0, or -1 when a size is
- * out of range. */
-FH_PUBLIC int fh_matrix_start(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
-                              int32_t inputs);
-/* Packs `count` rows (int8_t or float, ld elements apart) as the outputs from `first` on: parts of
- * a matrix may come from several tensors. scales: [count], int8 only, not negative where the matrix
- * is screened. bias: [count] or NULL for zeros. int8 weights lie in [-127, 127]. Returns 0; -1 when
- * the rows are outside the matrix; -2 for a weight of -128. */
-FH_PUBLIC int fh_matrix_put(fh_matrix *matrix, int32_t first, int32_t count, const void *rows,
-                            ptrdiff_t ld, const float *scales, const float *bias);
-/* Both of the above for a whole matrix. */
+/* Packs a matrix into `buffer` (aligned, fh_matrix_size bytes). rows: [outputs][inputs], int8_t in
+ * [-127, 127] or float, ld elements apart. scales: [outputs], int8 only, not negative where the
+ * matrix is screened. bias: [outputs] or NULL for zeros. Returns 0; -1 when a size is out of range;
+ * -2 for a weight of -128. */
 FH_PUBLIC int fh_matrix_pack(fh_matrix *matrix, void *buffer, fh_kind kind, int32_t outputs,
                              int32_t inputs, const void *rows, ptrdiff_t ld, const float *scales,
                              const float *bias);
@@ -273,7 +256,6 @@ typedef struct fh_operations {
     float (*logsumexp)(const float *row, int32_t count);
     /* In place. A row of nothing but -infinity becomes NaN, as in PyTorch. */
     void (*softmax)(float *row, int32_t count);
-    void (*log_softmax)(float *row, int32_t count);
     /* x = exp(x) in place: error at most 2 ulp; results below 1.3e-38 may be 0. */
     void (*exponential)(float *x, int32_t count);
 
@@ -303,7 +285,4 @@ typedef struct fh_operations {
 
 extern const fh_operations fh_operations_plain; /* always there; the others: see dispatch.h */
 
-#ifdef __cplusplus
-}
-#endif
 #endif

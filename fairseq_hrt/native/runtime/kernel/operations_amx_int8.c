@@ -16,5 +16,5 @@
 #include "body_put.h"
 
 const fh_operations fh_operations_amx_int8 = {
-    "amx_int8",  prepare,     product, best, bounds_of, top,    logsumexp, softmax,
-    log_softmax, exponential, norm,    put,  attend,    scores, 2};
+    "amx_int8", prepare,     product, best, bounds_of, top,    logsumexp,
+    softmax,    exponential, norm,    put,  attend,    scores, 2};

@@ -29,6 +29,6 @@ static INLINE vi dot_16(vi sum, vi pair, vi weights) {
 #include "body_screen.h"
 #include "body_attention.h"
 
-const fh_operations fh_operations_avx2 = {"avx2", prepare,      product, best,        bounds_of,
-                                          top,    logsumexp,    softmax, log_softmax, exponential,
-                                          norm,   fh_cache_put, attend,  scores,      0};
+const fh_operations fh_operations_avx2 = {
+    "avx2",  prepare,     product, best,         bounds_of, top,    logsumexp,
+    softmax, exponential, norm,    fh_cache_put, attend,    scores, 0};

@@ -10,5 +10,5 @@
 #include "body_put.h"
 
 const fh_operations fh_operations_avx512_vnni = {
-    "avx512_vnni", prepare,     product, best, bounds_of, top,    logsumexp, softmax,
-    log_softmax,   exponential, norm,    put,  attend,    scores, 2};
+    "avx512_vnni", prepare,     product, best, bounds_of, top,    logsumexp,
+    softmax,       exponential, norm,    put,  attend,    scores, 2};

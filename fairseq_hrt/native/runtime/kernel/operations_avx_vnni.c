@@ -25,5 +25,5 @@ static INLINE vi dot_16(vi sum, vi pair, vi weights) {
 #include "body_attention.h"
 
 const fh_operations fh_operations_avx_vnni = {
-    "avx_vnni",  prepare,     product, best,         bounds_of, top,    logsumexp, softmax,
-    log_softmax, exponential, norm,    fh_cache_put, attend,    scores, 3};
+    "avx_vnni", prepare,     product, best,         bounds_of, top,    logsumexp,
+    softmax,    exponential, norm,    fh_cache_put, attend,    scores, 3};

@@ -134,5 +134,5 @@ static INLINE vi dot_16(vi sum, vi pair, vi weights) {
 #include "body_attention.h"
 
 const fh_operations fh_operations_neon_dotprod = {
-    "neon_dotprod", prepare,     product, best,         NULL,   top,    logsumexp, softmax,
-    log_softmax,    exponential, norm,    fh_cache_put, attend, scores, 0};
+    "neon_dotprod", prepare,     product, best,         NULL,   top,    logsumexp,
+    softmax,        exponential, norm,    fh_cache_put, attend, scores, 0};

@@ -213,13 +213,6 @@ static void softmax(float *row, int32_t count) {
     for (int32_t i = 0; i < count; i++) row[i] /= sum;
 }
 
-static void log_softmax(float *row, int32_t count) {
-    float top = largest(row, count), sum = 0.f;
-    for (int32_t i = 0; i < count; i++) sum += expf(row[i] - top);
-    float log_sum = logf(sum);
-    for (int32_t i = 0; i < count; i++) row[i] = row[i] - top - log_sum;
-}
-
 static void exponential(float *x, int32_t count) {
     for (int32_t i = 0; i < count; i++) x[i] = expf(x[i]);
 }
@@ -302,6 +295,6 @@ static void attend(const fh_attention *a) {
     }
 }
 
-const fh_operations fh_operations_plain = {"plain", prepare,      product, best,        NULL,
-                                           top,     logsumexp,    softmax, log_softmax, exponential,
-                                           norm,    fh_cache_put, attend,  scores,      0};
+const fh_operations fh_operations_plain = {
+    "plain", prepare,     product, best,         NULL,   top,    logsumexp,
+    softmax, exponential, norm,    fh_cache_put, attend, scores, 0};

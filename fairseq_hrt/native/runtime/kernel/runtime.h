@@ -44,13 +44,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FH_INTERFACE 13 /* changes with every change of a structure or a function below */
+#include "compiler.h"
 
-#if defined(_WIN32)
-#define FH_PUBLIC __declspec(dllexport)
-#else
-#define FH_PUBLIC __attribute__((visibility("default")))
-#endif
+#define FH_INTERFACE 13 /* changes with every change of a structure or a function below */
 
 typedef enum {
     FH_OK = 0,

@@ -62,7 +62,6 @@ typedef struct fh_work {
     /* Scratch of choosing and searching. */
     fh_buffer logits, choice, gathered, links, path, parts, bounds, rough;
     fh_screening screening;
-    int64_t passes; /* decoder calls */
     fh_trial guessing[2]
                      [FH_BATCH_SIZES]; /* lossless parallel decoding against plain greedy decoding:
                                           with a team or without, by the size of the batch */

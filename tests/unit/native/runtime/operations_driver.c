@@ -154,13 +154,13 @@ static void rows_of_numbers(void) {
         ops->norm(x, width, rows, width, gain, bias, 1e-5f, out[i], width);
     }
     check(near(out[1], out[0], count, 1e-3f), "norm", rows, width, 0);
-    for (int what = 0; what < 3; what++) {
+    for (int what = 0; what < 2; what++) {
         for (int i = 0; i < 2; i++) {
             const fh_operations *ops = i ? fast : plain;
             memcpy(out[i], x, count * sizeof(float));
-            (what == 0 ? ops->softmax : what == 1 ? ops->log_softmax : ops->exponential)(out[i] + count - (size_t)width, width);
+            (what ? ops->exponential : ops->softmax)(out[i] + count - (size_t)width, width);
         }
-        check(near(out[1], out[0], count, 1e-4f), what == 0 ? "softmax" : what == 1 ? "log_softmax" : "exponential", width, 0, 0);
+        check(near(out[1], out[0], count, 1e-4f), what ? "exponential" : "softmax", width, 0, 0);
     }
     float a = plain->logsumexp(x, width), b = fast->logsumexp(x, width);
     check(near(&b, &a, 1, 1e-4f), "logsumexp", width, 0, 0);
