@@ -76,33 +76,35 @@ static fh_hypothesis *complete(fh_work *w, const fh_hypothesis *z, int32_t chunk
     return h;
 }
 
-/* One row of stage II. */
+/* What stage II of any row needs; found: where its translation is added. */
 typedef struct {
-    const fh_hypothesis *z;
-    int32_t sentence;
-} masked_row;
+    int32_t chunk, scores;
+    const int32_t *limits;
+    fh_found *found;
+} masks_of;
 
-/* Stage II of some rows, their translations added to found. */
-static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const masked_row *rows,
-                     int32_t count, int32_t scores, fh_found *found) {
+/* Stage II of some rows. */
+static int skip_cmlm(fh_work *w, const fh_finished *rows, int32_t count, const void *context) {
+    const masks_of *all = context;
+    int32_t chunk = all->chunk;
     fh_arena memory = {.error = &w->error};
     size_t tokens = 0, masks = 0, n = (size_t)count;
     for (size_t r = 0; r < n; r++) {
-        tokens += (size_t)rows[r].z->length * chunk;
-        masks += (size_t)rows[r].z->length * (chunk - 1);
+        tokens += (size_t)rows[r].hypothesis->length * chunk;
+        masks += (size_t)rows[r].hypothesis->length * (chunk - 1);
     }
     fh_ask *asks = fh_take(&memory, masks, sizeof *asks);
     int32_t *input = fh_take(&memory, tokens, sizeof *input);
     int32_t *counts = fh_take(&memory, n, sizeof *counts);
     int32_t *chosen = fh_take(&memory, masks, sizeof *chosen),
             *words = fh_take(&memory, masks, sizeof *words);
-    float *values = scores ? fh_take(&memory, masks, sizeof *values) : NULL, *features;
+    float *values = all->scores ? fh_take(&memory, masks, sizeof *values) : NULL, *features;
     int32_t at = 0, mask = 0;
     if (w->error.code) goto end;
     /* Of each row z [m] -> inputs [m][chunk], each z behind chunk - 1 masks. The masks of all rows,
      * [masks], are what is asked. */
     for (int32_t r = 0; r < count; r++) {
-        const fh_hypothesis *z = rows[r].z;
+        const fh_hypothesis *z = rows[r].hypothesis;
         counts[r] = z->length * chunk;
         for (int32_t i = 1; i <= counts[r]; i++, at++) {
             input[at] = z->tokens[(i - 1) / chunk];
@@ -110,7 +112,7 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
             input[at] = w->model->decoder.shape.vocabulary;
             chosen[mask] = at;
             asks[mask++] =
-                ask_mask(w, rows[r].sentence, i, chunk, z->length, limits[rows[r].sentence]);
+                ask_mask(w, rows[r].sentence, i, chunk, z->length, all->limits[rows[r].sentence]);
         }
     }
     if (!fh_rows(w, count)) {
@@ -128,36 +130,13 @@ static int skip_cmlm(fh_work *w, int32_t chunk, const int32_t *limits, const mas
     }
     mask = 0;
     for (int32_t r = 0; r < count && !w->error.code; r++) {
-        fh_found_add(w, &found[rows[r].sentence],
-                     complete(w, rows[r].z, chunk, words + mask, values ? values + mask : NULL));
-        mask += rows[r].z->length * (chunk - 1);
+        fh_found_add(
+            w, &all->found[rows[r].sentence],
+            complete(w, rows[r].hypothesis, chunk, words + mask, values ? values + mask : NULL));
+        mask += rows[r].hypothesis->length * (chunk - 1);
     }
 end:
     fh_arena_free(&memory);
-    return w->error.code;
-}
-
-/* Stage II of all kept hypotheses, in pieces. */
-static int complete_all(fh_work *w, int32_t chunk, const int32_t *limits, const fh_found *kept,
-                        int32_t scores, fh_found *found) {
-    fh_buffer memory = {0};
-    size_t n = 0;
-    for (int32_t s = 0; s < w->sentences; s++) n += (size_t)kept[s].count;
-    if (fh_reserve(&memory, n + 1, sizeof(masked_row), &w->error)) return w->error.code;
-    masked_row *rows = memory.data;
-    int32_t count = 0, tokens = 0;
-    for (int32_t s = 0; s < w->sentences; s++)
-        for (int32_t i = 0; i < kept[s].count && !w->error.code; i++) {
-            int32_t more = kept[s].items[i]->length * chunk;
-            if (count && tokens + more > MOST_TOKENS) {
-                skip_cmlm(w, chunk, limits, rows, count, scores, found);
-                count = tokens = 0;
-            }
-            rows[count++] = (masked_row){kept[s].items[i], s};
-            tokens += more;
-        }
-    if (count && !w->error.code) skip_cmlm(w, chunk, limits, rows, count, scores, found);
-    fh_release(&memory);
     return w->error.code;
 }
 
@@ -170,7 +149,9 @@ int fh_two_stages(fh_work *w, int32_t chunk, const int32_t *limits, int32_t beam
     memset(first, 0, n * sizeof *first);
     if (!skip_at(w, chunk, limits, beam, scores, first)) {
         for (size_t s = 0; s < n; s++) fh_found_cut(&first[s], completed);
-        complete_all(w, chunk, limits, first, scores, found);
+        masks_of all = {chunk, scores, limits, found};
+        /* Each token of stage I becomes `chunk` tokens. */
+        fh_in_passes(w, first, MOST_TOKENS / chunk, 1, skip_cmlm, &all);
         for (size_t s = 0; s < n; s++) fh_found_sort(&found[s]);
     }
     for (size_t s = 0; s < n; s++) fh_found_clear(&first[s]);

@@ -21,8 +21,7 @@
  *   (drafts.c)
  * - hrt.c, bidirectional.c and block_beam.c, dag.c and graph.c, ctc.c and prefix_beam.c: the
  *   families that write several words in a pass
- * - given.c and align.c: read finished translations: their scores, the source word of each of their
- *   words
+ * - finished.c: reads finished translations: their scores, the source word of each of their words
  * - hypotheses.c: what is found, and its copy for the caller
  *
  * Below them: work.c, what encoder and decoder share, and the products; team.c, threads that share
