@@ -183,7 +183,7 @@ static int decode_lossless(fh_work *w, int32_t chunk, const int32_t *const *sour
     if (guesses)
         decode_with_guesses(w, chunk, sources, limits, found);
     else
-        fh_decode_plain(w, limits, found);
+        fh_decode_plain(w, limits, NULL, found);
     if (!w->error.code)
         fh_trial_note(trial, guesses, fh_seconds() - start, tokens_of(found, w->sentences));
     return w->error.code;
@@ -194,11 +194,11 @@ static int decode_batch(fh_work *w, int32_t chunk, const int32_t *const *sources
     switch (w->model->shape.family) {
         case FH_HRT:
             if (w->options->draft_chunk) return decode_lossless(w, chunk, sources, limits, found);
-            return chunk == 1 ? fh_decode_plain(w, limits, found)
+            return chunk == 1 ? fh_decode_plain(w, limits, NULL, found)
                               : fh_decode_hrt(w, chunk, limits, found);
         case FH_BIDIRECTIONAL:
             if (fh_writes_in_order(w->model) && w->options->block_scoring == FH_CANONICAL)
-                return fh_decode_plain(w, limits, found);
+                return fh_decode_plain(w, limits, NULL, found);
             return (fh_beam_width(w) == 1 ? fh_greedy_blocks : fh_beam_blocks)(w, limits, found);
         case FH_DAG:
             return fh_decode_dag(w, found);
@@ -206,7 +206,7 @@ static int decode_batch(fh_work *w, int32_t chunk, const int32_t *const *sources
             return fh_decode_ctc(w, sources, limits, found);
         default:
             if (w->options->jacobi) return decode_lossless(w, 0, sources, limits, found);
-            return fh_decode_plain(w, limits, found);
+            return fh_decode_plain(w, limits, NULL, found);
     }
 }
 

@@ -2,7 +2,7 @@
  * words are those of C_d = 1, greedily. */
 #include <string.h>
 
-#include "verify.h"
+#include "search.h"
 
 /* Drafted words of a pass: at first, at least and at most. */
 #define FIRST_WIDTH 8
@@ -86,8 +86,12 @@ int fh_decode_drafts(fh_work *w, int32_t chunk, const int32_t *limits, fh_found 
                                          .width = width < MOST_WIDTH ? width : MOST_WIDTH};
             before[s] = written[s].items[0]->passes;
         }
-        fh_guesser guesser = {.context = &all, .most = MOST_WIDTH, .guess = guess, .learn = learn};
-        fh_verify(w, limits, &guesser, before, found);
+        fh_guesser guesser = {.context = &all,
+                              .most = MOST_WIDTH,
+                              .before = before,
+                              .guess = guess,
+                              .learn = learn};
+        fh_decode_plain(w, limits, &guesser, found);
     }
     for (size_t s = 0; s < n; s++) fh_found_clear(&written[s]);
     fh_arena_free(&memory);

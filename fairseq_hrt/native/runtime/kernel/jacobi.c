@@ -1,7 +1,7 @@
 /* Jacobi decoding (Santilli et al., 2023) by a frontier: a model that writes word by word guesses
  * the words behind the settled ones itself, and checks its guesses with the next pass. The paper's
  * own modes and drafts by other models are PyTorch's alone: jacobi/windows.py, jacobi/drafts.py. */
-#include "verify.h"
+#include "search.h"
 
 /* Without a fixed width: tokens that a pass may settle at first, and at most. */
 #define FIRST_WIDTH 2
@@ -97,7 +97,7 @@ int fh_decode_jacobi(fh_work *w, const int32_t *const *sources, const int32_t *l
                 (guessed){.width = o->jacobi_window ? o->jacobi_window : FIRST_WIDTH,
                           .answers = answers + s * (size_t)most};
         fh_guesser guesser = {.context = &context, .most = most, .guess = guess, .learn = learn};
-        fh_verify(w, limits, &guesser, NULL, found);
+        fh_decode_plain(w, limits, &guesser, found);
     }
     fh_arena_free(&memory);
     return w->error.code;

@@ -16,9 +16,9 @@
  *   ways of decoding take such steps
  * - choose.c: from a step's features to words and their scores, or to the best of a shortlist
  *   (shortlist.c)
- * - search.c and beam.c: word by word, greedily or with a beam: read decoder.c and these first
- * - verify.c: guesses checked by one pass, from the model itself (jacobi.c) or from its chunks
- *   (drafts.c)
+ * - search.c and beam.c: word by word, greedily or with a beam: read decoder.c and these first;
+ *   greedily also with guesses checked by one pass, from the model itself (jacobi.c) or from its
+ *   chunks (drafts.c)
  * - hrt.c, bidirectional.c and block_beam.c, dag.c and graph.c, ctc.c and prefix_beam.c: the
  *   families that write several words in a pass
  * - finished.c: reads finished translations: their scores, the source word of each of their words

@@ -5,6 +5,29 @@
 #include "choose.h"
 #include "hypotheses.h"
 
+static inline int32_t fh_smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+
+/* What is known of one sentence. */
+typedef struct {
+    int32_t length, limit;  /* settled tokens; words before </s> at most */
+    int32_t *words, *steps; /* [limit + 1] */
+    float *scores;
+} fh_settled;
+
+/* Where guesses come from. Nothing of a sentence's guesses may depend on other sentences. */
+typedef struct {
+    void *context;
+    int32_t most;          /* guesses of a pass at most */
+    const int32_t *before; /* [sentences], passes that they have cost already; NULL: none */
+    /* Up to `most` guesses of what follows; returns how many. */
+    int32_t (*guess)(void *context, int32_t sentence, const fh_settled *known, int32_t most,
+                     int32_t *guesses);
+    /* Behind each pass but the last: `count` answers, one more than guesses; the first `settled` of
+     * them are settled now. */
+    void (*learn)(void *context, int32_t sentence, const fh_settled *known, const int32_t *guesses,
+                  const int32_t *answers, int32_t count, int32_t settled);
+} fh_guesser;
+
 /* A left-to-right search: token i stands at position stride * (i + 1). With a stride of 1 the
  * tokens are the translation. */
 typedef struct {
@@ -12,9 +35,13 @@ typedef struct {
     const int32_t *min_len, *max_len; /* [sentences] */
     int32_t beam;                     /* at most the vocabulary's words less one */
     int32_t scores;                   /* positional scores are wanted; a beam always has them */
+    const fh_guesser *guesser;        /* NULL: one token a pass; a beam has none */
 } fh_search;
 
-/* found: [sentences of the batch], best first. */
+/* found: [sentences of the batch], best first. Greedy search with guesses is lossless parallel
+ * decoding: the last settled token and guesses of what follows go through the decoder at once; what
+ * it predicts is settled as long as the tokens that it stands on are. So the tokens are those
+ * without guesses, whoever guesses. */
 int fh_left_to_right(fh_work *work, const fh_search *search, fh_found *found);
 int fh_beam(fh_work *work, const fh_search *search, fh_found *found);
 
@@ -32,7 +59,8 @@ int fh_move_rows(fh_work *work, fh_open *open, fh_open *next, int32_t count, int
 
 /* One batch that is encoded already, by the ways of each family. limits: [sentences], fairseq's
  * maximum lengths. */
-int fh_decode_plain(fh_work *work, const int32_t *limits, fh_found *found);
+int fh_decode_plain(fh_work *work, const int32_t *limits, const fh_guesser *guesser,
+                    fh_found *found);
 int fh_decode_hrt(fh_work *work, int32_t chunk, const int32_t *limits, fh_found *found);
 /* Both stages of hrt for every sentence; scores: of the tokens, needed to rank several. */
 int fh_two_stages(fh_work *work, int32_t chunk, const int32_t *limits, int32_t beam,
