@@ -86,11 +86,8 @@ int fh_decode_drafts(fh_work *w, int32_t chunk, const int32_t *limits, fh_found 
                                          .width = width < MOST_WIDTH ? width : MOST_WIDTH};
             before[s] = written[s].items[0]->passes;
         }
-        fh_guesser guesser = {.context = &all,
-                              .most = MOST_WIDTH,
-                              .before = before,
-                              .guess = guess,
-                              .learn = learn};
+        fh_guesser guesser = {
+            .context = &all, .most = MOST_WIDTH, .before = before, .guess = guess, .learn = learn};
         fh_decode_plain(w, limits, &guesser, found);
     }
     for (size_t s = 0; s < n; s++) fh_found_clear(&written[s]);

@@ -101,8 +101,8 @@ typedef struct {
     fh_hypothesis *hypothesis;
 } fh_finished;
 typedef int fh_reader(fh_work *work, const fh_finished *some, int32_t count, const void *context);
-int fh_in_passes(fh_work *work, const fh_found *found, int32_t most, int32_t least,
-                 fh_reader *read, const void *context);
+int fh_in_passes(fh_work *work, const fh_found *found, int32_t most, int32_t least, fh_reader *read,
+                 const void *context);
 /* How a model that writes in order rates them, without bans and shortlists. given, found:
  * [sentences of the batch]; hypotheses keep the order of the given ones. */
 int fh_score_given(fh_work *work, const fh_given *given, fh_found *found);
