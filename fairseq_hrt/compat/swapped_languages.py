@@ -36,8 +36,9 @@ def _translated(load: Any, filenames: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _stored(state_dict: Any, trainer: Any) -> Any:
-    """The contents of a checkpoint, fairseq's ``Trainer.state_dict``, with the languages that the
-    task has taken from the names of the data's files."""
+    """Calls ``state_dict``, fairseq's ``Trainer.state_dict``, and returns its result, the contents
+    of a checkpoint. A language that its options lack is set to the task's, which fairseq has taken
+    from the names of the data's files."""
     state = state_dict(trainer)
     stored = state["cfg"].get("task")
     if isinstance(stored, dict):

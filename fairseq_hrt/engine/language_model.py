@@ -24,7 +24,7 @@ class LanguageModel:
         try:
             self.model = kenlm.Model(path)
         except (OSError, RuntimeError) as error:
-            raise ValueError(f"{option} {path}: {error}") from error
+            raise ValueError(f"{option} {path}: {error}; give an ARPA or KenLM file") from error
         self.new_state, self.symbols, self.weight = kenlm.State, symbols, weight
 
     def start(self) -> Any:

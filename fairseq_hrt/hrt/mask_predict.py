@@ -89,8 +89,9 @@ class MaskPredictDecoder(NATransformerDecoder):
     def upgrade_state_dict_named(
         self, state_dict: Dict[str, Tensor], name: str
     ) -> Dict[str, Tensor]:
-        """Adds to ``state_dict``, if ``may_start``, what an autoregressive checkpoint lacks: an
-        untrained length head, and tables of relative positions filled with zeros."""
+        """Adds to ``state_dict`` what an autoregressive checkpoint lacks: an untrained length head,
+        and tables of relative positions filled with zeros; nothing if the attribute ``may_start``
+        is False (decoding). ``name`` is the decoder's prefix in the keys."""
         super().upgrade_state_dict_named(state_dict, name)
         for key, value in self.state_dict().items() if self.may_start else ():
             if key == "embed_length.weight" or key.endswith("self_attn.relative_keys"):

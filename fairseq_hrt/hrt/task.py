@@ -65,8 +65,9 @@ class HRTTranslationTask(EngineTranslationTask):
         """Builds the criterion.
 
         Raises:
-            ValueError: this family is not trained with the criterion, or the curriculum's length is
-                unknown.
+            ValueError: this family is not trained with the criterion, an option has no effect, or
+                the curriculum's length in updates is given neither by ``--max-update`` nor by
+                ``--hrt-curriculum-steps``.
         """
         criterion = super().build_criterion(cfg)
         self.curriculum.share(0)

@@ -72,7 +72,7 @@ def as_config(options: Any, config: Any = TransformerConfig) -> Any:
 
 
 def flat_values(config: Any) -> Dict[str, Any]:
-    """The values of a model's dataclass by their names on the command line."""
+    """The values of a model's dataclass as {option: value}, e.g. ``{"encoder_layers": 6}``."""
     found = {}
     for name, path in flat_names(type(config)).items():
         found[name] = config

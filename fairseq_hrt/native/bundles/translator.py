@@ -103,7 +103,8 @@ class Translator:
         self._lock = threading.Lock()
 
     def identity(self) -> Dict[str, Any]:
-        """The facts on which translations depend besides bundle and options, see
+        """What translations depend on besides bundle and options, e.g. ``{"engine": "native"}``. A
+        resumed run compares it with that of the run that it continues; see
         :meth:`.decoder.Decoder.identity`."""
         return self.decoder.identity()
 

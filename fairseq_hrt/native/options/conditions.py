@@ -49,8 +49,8 @@ class Condition:
         )
 
     def missing(self, values: Mapping[str, Any]) -> str:
-        """The text of a condition that does not hold for ``values``; of two conditions joined by
-        ``&`` the text of the first that does not hold."""
+        """The condition in words for a message, if it does not hold for ``values``: ``text``, or,
+        of two conditions joined by ``&``, that of the first which does not."""
         return self.text
 
     def __and__(self, other: "Condition") -> "Condition":

@@ -101,7 +101,7 @@ class MosesRules:
             document: Dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             version = document.pop("format")
             if version != FORMAT:
-                raise ValueError(f"the format is {version!r}, but this release reads {FORMAT}")
+                raise ValueError(f"file format {version!r}, but this release reads {FORMAT}")
             rules: Dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value
                 for name, value in document.items()

@@ -57,8 +57,8 @@ class UnknownSymbols:
         )
 
     def words(self, line: str) -> Tuple[List[str], List[Symbol]]:
-        """Returns the subwords of a line without the symbols that the dictionary lacks, and those
-        symbols."""
+        """Splits a raw line into subwords, without the symbols (emoji, currency signs, …) that the
+        dictionary lacks. Returns the subwords, and the symbols with their places."""
         words = self.pipeline.words(line)
         if not self._unknown(words):
             return words, []
