@@ -579,6 +579,25 @@ def plenty_two_layers(matrix: Matrix, budget: Budget = PLENTY) -> None:
     matrix.test(f"speed-{own}-two", systems(INT8), ratios)
 
 
+def plenty_base(matrix: Matrix, budget: Budget = PLENTY) -> None:
+    """A Transformer of the papers' base size, which is OPUS-MT's, with half of the updates; and its
+    speed with int8 weights."""
+    own, size = f"{budget.name}-at-base", {"embed-dim": 512, "ffn-embed-dim": 2048}
+    base = {
+        f"{side}-{key}": value
+        for side in ("encoder", "decoder")
+        for key, value in {**size, "attention-heads": 8}.items()
+    }
+    every = {**budget.every(), **FROM_NOTHING, "lr": 0.001, "updates": budget.updates // 2}
+    matrix.train(own, TRANSFORMER, base, **every, layers=(6, 6))
+    found = [system("AT greedy", f"{budget.name}-at", AT_GREEDY)]
+    found.append(system("AT 6+6 greedy", own, AT_GREEDY))
+    matrix.test(f"test-{own}", found, against=against_at(found))
+    fast = ctranslate2(own, "")["greedy"], system("AT 6+6 greedy", own, AT_GREEDY, engine=INT8)
+    ratios = {**QUIET, "ratio-to": ["CTranslate2 int8 greedy"]}
+    matrix.test(f"speed-{own}", fast, ratios)
+
+
 def plenty_speed(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """Speed with int8 weights, to be measured while nothing else runs."""
     own = budget.name
@@ -601,6 +620,7 @@ GROUPS: Dict[str, Sequence[Callable[[Matrix], None]]] = {
     "plenty": (plenty_data, plenty_samples, *PLENTY_PARTS),
     "plenty-more": PLENTY_MORE,
     "plenty-two": PLENTY_TWO,
+    "plenty-base": (plenty_base,),
     "plenty-short": tuple(partial(part, budget=SHORT) for part in PLENTY_PARTS),
     "plenty-short-more": tuple(partial(part, budget=SHORT) for part in PLENTY_MORE),
     "plenty-short-two": tuple(partial(part, budget=SHORT) for part in PLENTY_TWO),
