@@ -48,15 +48,16 @@ static int read_some(fh_work *w, const fh_finished *some, int32_t count, const v
     const int32_t *const *sources = context;
     fh_arena memory = {.error = &w->error};
     int32_t longest = 1, at = 0;
-    size_t n = (size_t)count, all = 0;
+    size_t n = (size_t)count, all = 0, scored;
     for (size_t r = 0; r < n; r++) {
         int32_t length = w->source_lengths[some[r].sentence];
         all += (size_t)some[r].hypothesis->length;
         if (sources && length > longest) longest = length;
     }
-    fh_ask *asks = fh_take(&memory, all, sizeof *asks);
+    scored = sources ? 0 : all;
+    fh_ask *asks = fh_take(&memory, scored, sizeof *asks);
     int32_t *input = fh_take(&memory, all, sizeof *input),
-            *words = fh_take(&memory, all, sizeof *words),
+            *words = fh_take(&memory, scored, sizeof *words),
             *counts = fh_take(&memory, n, sizeof *counts);
     float *values = fh_take(&memory, all * (size_t)longest, sizeof *values), *features;
     if (w->error.code || fh_rows(w, count)) goto end;
@@ -66,6 +67,7 @@ static int read_some(fh_work *w, const fh_finished *some, int32_t count, const v
         w->rows[r].source = some[r].sentence;
         for (int32_t i = 0; i < h->length; i++, at++) {
             input[at] = i ? h->tokens[i - 1] : w->model->shape.eos;
+            if (sources) continue;
             words[at] = h->tokens[i];
             asks[at] = fh_plain_ask(w, some[r].sentence);
         }
