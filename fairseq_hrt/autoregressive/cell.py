@@ -99,5 +99,8 @@ class RecurrentDecoderLayer(TransformerDecoderLayerBase):
         super().__init__(cfg, no_encoder_attn)
         del self.self_attn
         self.cell = SSRUCell(self.embed_dim)
-        # fairseq's forward pass calls self_attn. As a second submodule it would be saved twice.
-        self.__dict__["self_attn"] = self.cell
+
+    @property
+    def self_attn(self) -> SSRUCell:
+        """What fairseq's forward pass calls: the cell, which is saved under its own name alone."""
+        return self.cell

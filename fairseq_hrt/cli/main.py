@@ -124,7 +124,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     if known and verb not in TRANSLATING and distribution().only_translates():
         # Before the verb's options are checked, which would be of no use.
         parser.exit(2, f"error: {distribution().not_installed(None, f'fairseq-hrt {verb}')}\n")
-    chosen = parser.parse_args(arguments)
+    chosen, handled = parser.parse_args(arguments), sys.exc_info()[1]
     try:
         if chosen.user_dir or chosen.options:
             return explain(parser, options=chosen.options and not chosen.user_dir)
@@ -138,7 +138,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         from .reporting import end_by_signal
 
         # Ctrl-C while PyTorch was being imported; later the verbs report it themselves.
-        end_by_signal(parser, error)
+        end_by_signal(parser, error, handled)
         if (
             not isinstance(error, ModuleNotFoundError)
             or (error.name or "").partition(".")[0] == _PACKAGE

@@ -62,13 +62,14 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
     _replace_closed_streams()
     _write_utf8()
     handlers: Dict[int, Any] = {}
+    handled = sys.exc_info()[1]
     try:
         try:
             _end_by_exception(handlers)
             yield
             write_output("")
         except BaseException as error:
-            end_by_signal(parser, error)
+            end_by_signal(parser, error, handled)
             raise
     except BrokenPipeError as error:
         _discard_output()
@@ -87,12 +88,15 @@ def reporting(parser: argparse.ArgumentParser) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def end_by_signal(parser: argparse.ArgumentParser, error: BaseException) -> None:
+def end_by_signal(
+    parser: argparse.ArgumentParser, error: BaseException, handled: Optional[BaseException]
+) -> None:
     """Ends the process with one line if ``error`` is the exception of a signal, or was raised in
     its place: a library whose cleanup fails, as that of OmegaConf may for an object that is half
-    made, raises another error, from which somebody may conclude that a file is damaged."""
+    made, raises another error, from which somebody may conclude that a file is damaged.
+    ``handled``: the exception that the caller was handling before, which is none of these."""
     found: Optional[BaseException] = None if isinstance(error, SystemExit) else error
-    while found is not None:
+    while found is not None and found is not handled:
         if isinstance(found, KeyboardInterrupt):
             parser.exit(128 + signal.SIGINT, "interrupted\n")
         if isinstance(found, _Terminated):

@@ -350,6 +350,8 @@ class TransformerEngine:
         reason = None
         if not isinstance(decoder, TransformerDecoderBase):
             reason = f"its decoder is a {type(decoder).__name__}, not a Transformer decoder"
+        elif not decoder.layers:
+            reason = "its decoder has no layers"
         elif decoder.adaptive_softmax is not None:
             reason = "it has an adaptive softmax"
         elif decoder.cross_self_attention:

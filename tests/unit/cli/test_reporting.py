@@ -56,6 +56,15 @@ def test_an_error_in_the_place_of_a_signal(capsys, request, number, status, erro
     assert end.value.code == status and "damaged" not in found and found.count("\n") == 1
 
 
+def test_an_error_after_a_signal_that_was_handled(capsys):
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        with pytest.raises(SystemExit) as end, reporting(argparse.ArgumentParser()):
+            raise ValueError("no such bundle") from None
+    assert end.value.code == 2 and capsys.readouterr().err == "error: no such bundle\n"
+
+
 def test_ignored_signals_stay_ignored(monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

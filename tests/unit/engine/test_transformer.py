@@ -274,6 +274,7 @@ def test_packing_in_inference_mode_leaves_trainable_parameters(tiny):
 @pytest.mark.parametrize(
     "overrides, message",
     [
+        (dict(decoder_layers=0), "no layers"),
         (dict(adaptive_softmax_cutoff="4,8"), "adaptive softmax"),
         (
             dict(cross_self_attention=True, no_cross_attention=True, decoder_attention_heads=2),

@@ -56,7 +56,9 @@ def test_the_host_looks_once_a_step(tiny, beam):
 def test_training_happens_on_the_device(tiny):
     model = tiny.model("hrt_transformer", hrt_chunk_sizes=[2, 3])
     task = HRTTranslationTask(
-        HRTTaskConfig(max_update=10, seed=5), tiny.dictionary(), tiny.dictionary()
+        HRTTaskConfig(max_update=10, seed=5, raw_probability=0.5),
+        tiny.dictionary(),
+        tiny.dictionary(),
     )
     sample = tiny.sample([5, 3, 6])
     sample["target"] = torch.tensor([[5, 6, 7, 2], [8, 2, 1, 1], [9, 5, 2, 1]])
