@@ -185,7 +185,7 @@ class BidirectionalDecoder(NativeParts, TransformerDecoderBase):
             and f"{name}.embed_positions.weight" in state_dict
         ):
             raise ValueError(
-                "the checkpoint has learned decoder positions, this model counts with sinusoids:"
+                "the checkpoint has learned decoder positions, this model has sinusoidal ones:"
                 " fine-tune it with --bidirectional-directions 1 --decoder-learned-pos, or start"
                 " from a checkpoint without learned positions"
             )

@@ -19,7 +19,7 @@ def without_repeats(
 ) -> Tensor:
     """Links between different words, summed over all repetitions of the first word.
 
-    The graph may print a word by several vertices in a row. The new link from u to v sums over all
+    The graph may write a word by several vertices in a row. The new link from u to v sums over all
     paths that leave u, repeat its word any number of times and then reach v, which writes another
     word. A path over the new links visits the first vertex of each word; its links plus the
     log-probabilities of these first tokens give the log-probability of the words, however often the

@@ -13,8 +13,8 @@ from .linear_kernels import let_next_start, wait_for_previous
 
 @triton.jit
 def relative_rows(slot, own, distance, window):
-    """Rows of the table of relative position vectors for keys in the slots ``slot`` and a query in
-    slot ``own``.
+    """Row indices, 0 to 2w, into the table of relative position vectors, for keys in the slots
+    ``slot`` and a query in slot ``own``. Row w is that of distance 0; earlier keys have lower rows.
 
     Args:
         distance: positions between the tokens of neighbouring slots.

@@ -63,9 +63,10 @@ def constant_parameters() -> Iterator[None]:
 
 
 def early(x: Tensor) -> Dict[str, Any]:
-    """Launch options of a kernel on the device of ``x``: ``EARLY``, which is True within
-    :func:`constant_parameters` on GPUs that support an early start; and, if it is True, Triton's
-    ``launch_pdl``, which permits that start."""
+    """Launch options, {name: value}, of a kernel on the device of ``x``: ``EARLY``, an argument of
+    the kernel, True within :func:`constant_parameters` if GPU and Triton let a kernel start before
+    the previous one has ended (programmatic dependent launch); and, if it is True, Triton's option
+    ``launch_pdl``, which permits that."""
     if _constant.get() and x.is_cuda and _starts_early(x.device):
         return {"EARLY": True, "launch_pdl": True}
     return {"EARLY": False}

@@ -472,5 +472,6 @@ def _certain(scored: Hypothesis, first: int) -> Hypothesis:
 
 
 def _longest_piece(decoder: Decoder, prepared: Any) -> int:
-    """The most subwords of a piece, without ``</s>``: LONGEST, or less if the model takes less."""
+    """The most subwords, without ``</s>``, of a part of a line that is translated on its own:
+    LONGEST, or less if the model takes less. ``prepared``: from the decoder's ``prepare()``."""
     return max(min(LONGEST, decoder.longest(prepared)[0] - 1), 1)

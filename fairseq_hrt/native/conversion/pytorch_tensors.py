@@ -304,9 +304,10 @@ def _interpreted(file: io.BytesIO) -> Any:
 
 
 def _storage(described: Any) -> _Storage:
-    """The storage that a pickle describes by ("storage", type, key, device, length), in the older
-    format followed by None, or by a tuple if it is a view of another storage, which is refused. So
-    is a class of modules, which the older format describes by ("module", class, file, text)."""
+    """Checks a persistent id of a pickle and returns the storage that it describes: ("storage",
+    type, key, device, length), in the older format followed by None. Raises _Refused for a view of
+    another storage, which has a tuple in place of None, and for a class of modules, which the older
+    format describes by ("module", class, file, text)."""
     if described[0] == "module":
         raise _Refused(f"it holds a whole model, not tensors by their names: {_ADVICE}")
     word, kind, key, _, length, *view = described
