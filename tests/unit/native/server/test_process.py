@@ -232,7 +232,8 @@ def test_workers_that_die_are_replaced(supervised):
             os.kill(os.getpid(), signal.SIGTERM)
 
     told, forgotten = supervised(life)
-    assert told == [True] and sorted(forgotten) == [0, 0, 1]
+    # Both, and the first replacement, which has the number of the one that was seen to die first.
+    assert told == [True] and len(forgotten) == 3 and set(forgotten) == {0, 1}
     for worker in Worker.made[3:]:
         assert worker.calls == ["terminate", ("join", 31.0), "kill", ("join", None)]
 
