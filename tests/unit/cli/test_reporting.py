@@ -11,16 +11,21 @@ from fairseq_hrt.cli.reporting import reporting
 from fairseq_hrt.loading.checkpoints import reading
 
 
+@pytest.fixture
+def before(number):
+    """The handler that a signal has in a terminal; under nohup or in the background of a script
+    some are ignored from the start."""
+    handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    inherited = signal.signal(number, handler)
+    yield handler
+    signal.signal(number, inherited)
+
+
 @pytest.mark.parametrize("number, status, message", [
     (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM"),
     (signal.SIGHUP, 129, "ended by SIGHUP"),
 ])  # fmt: skip
-def test_signals_end_with_one_line(tmp_path, capsys, request, number, status, message):
-    # As in a terminal: under nohup or in the background of a script some are ignored from the
-    # start.
-    before = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
-    inherited = signal.signal(number, before)
-    request.addfinalizer(lambda: signal.signal(number, inherited))
+def test_signals_end_with_one_line(tmp_path, capsys, before, number, status, message):
     with (
         pytest.raises(SystemExit) as end,
         reporting(argparse.ArgumentParser()),
@@ -38,10 +43,7 @@ def test_signals_end_with_one_line(tmp_path, capsys, request, number, status, me
 
 @pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("error", [ValueError, AttributeError])
-def test_an_error_in_the_place_of_a_signal(capsys, request, number, status, error):
-    before = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
-    inherited = signal.signal(number, before)
-    request.addfinalizer(lambda: signal.signal(number, inherited))
+def test_an_error_in_the_place_of_a_signal(capsys, before, number, status, error):
     with (
         pytest.raises(SystemExit) as end,
         reporting(argparse.ArgumentParser()),
