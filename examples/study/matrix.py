@@ -582,12 +582,9 @@ def plenty_two_layers(matrix: Matrix, budget: Budget = PLENTY) -> None:
 def plenty_base(matrix: Matrix, budget: Budget = PLENTY) -> None:
     """A Transformer of the papers' base size, which is OPUS-MT's, with half of the updates; and its
     speed with int8 weights."""
-    own, size = f"{budget.name}-at-base", {"embed-dim": 512, "ffn-embed-dim": 2048}
-    base = {
-        f"{side}-{key}": value
-        for side in ("encoder", "decoder")
-        for key, value in {**size, "attention-heads": 8}.items()
-    }
+    own = f"{budget.name}-at-base"
+    size = {"embed-dim": 512, "ffn-embed-dim": 2048, "attention-heads": 8}
+    base = {f"{side}-{key}": size[key] for side in ("encoder", "decoder") for key in size}
     every = {**budget.every(), **FROM_NOTHING, "lr": 0.001, "updates": budget.updates // 2}
     matrix.train(own, TRANSFORMER, base, **every, layers=(6, 6))
     found = [system("AT greedy", f"{budget.name}-at", AT_GREEDY)]

@@ -82,6 +82,8 @@ def test_a_layer_has_a_cell_in_the_place_of_self_attention(tiny, pre_norm):
     assert type(layer) is RecurrentDecoderLayer
     copied = copy.deepcopy(layer)
     assert copied.self_attn is copied.cell is not layer.cell
+    copied.cell = copy.deepcopy(layer.cell)
+    assert copied.self_attn is copied.cell
     names = {name for name in layer.state_dict() if name.startswith(("cell.", "self_attn."))}
     assert names == {"cell.forget.weight", "cell.forget.bias", "cell.candidate.weight"}
     x, source = torch.randn(4, 2, 16).double(), torch.randn(3, 2, 16).double()
